@@ -1,0 +1,42 @@
+# Every target works on a fresh clone: the first one that runs makes the virtual environment.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := $(BIN)/python -m
+
+.PHONY: setup demo test test-slow lint types imports proto proto-check format clean
+setup: .setup-stamp
+
+.setup-stamp: pyproject.toml constraints.txt scripts/setup
+	PYTHON=$(PYTHON) scripts/setup
+	touch $@
+
+demo: setup
+	$(BIN)/prover demo
+
+test: setup
+	$(BIN)/pytest -m "not slow and not docker and not vllm and not gpu"
+
+test-slow: setup
+	$(BIN)/pytest -m "slow and not docker and not vllm and not gpu" --timeout 900
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: setup
+	scripts/generate-proto prover/rpc/v1
+
+proto-check: setup
+	scripts/generate-proto --check
+
+bench-%: setup
+	$(BIN)/prover bench $*
+
+clean:
+	rm -rf .venv .setup-stamp out .prover
