@@ -30,7 +30,7 @@ format: setup
 	$(BIN)/ruff format .
 
 proto: setup
-	scripts/generate-proto prover/rpc/v1
+	scripts/generate-proto
 
 proto-check: setup
 	scripts/generate-proto --check

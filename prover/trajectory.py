@@ -12,9 +12,6 @@ both ends of a segment are inside it. `None` for token fields means "the trainer
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
-
-Json: TypeAlias = "str | int | float | bool | None | list[Json] | dict[str, Json]"
 
 
 class Ending(StrEnum):
@@ -33,7 +30,7 @@ class Task:
     environment: str
     task_id: str
     seed: int = 0
-    options: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def __post_init__(self) -> None:
         if not self.environment:
@@ -180,6 +177,33 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCost:
+    """What a judgement cost. `usd` is 0 where no prices are configured."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tool_calls: int = 0
+    invalid_answers: int = 0
+    seconds: float = 0.0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A judge's whole answer: proposals, best first and disjoint, or none and the reason why there is none."""
+
+    judge: str
+    prompt_version: str
+    proposals: tuple[Proposal, ...]
+    no_proposal_reason: str = ""
+    cost: JudgeCost = JudgeCost()
+
+    def __post_init__(self) -> None:
+        if bool(self.proposals) == bool(self.no_proposal_reason):
+            raise ValueError("judgement: expected either proposals or a no_proposal_reason, and not both")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How one continuation ended. `tokens` counts what the policy sampled."""
 
@@ -236,3 +260,18 @@ class TrajectoryCredit:
     trajectory_id: str
     group_advantage: float
     turns: tuple[TurnCredit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditedTrajectory:
+    """What a learner takes: a trajectory and the advantages of its turns, wherever they came from."""
+
+    trajectory: Trajectory
+    credit: TrajectoryCredit
+
+    def __post_init__(self) -> None:
+        if len(self.credit.turns) != len(self.trajectory.turns):
+            raise ValueError(
+                f"credit.turns: {len(self.credit.turns)} for {len(self.trajectory.turns)} turns of "
+                f"trajectory {self.trajectory.id!r}; expected one for each"
+            )

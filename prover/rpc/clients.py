@@ -1,0 +1,177 @@
+"""The services, seen from outside, in nouns. Every call has a deadline; a failed one raises RpcError saying which."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import grpc
+
+from prover.policies.policy import PolicyInfo, Sampling
+from prover.rpc import convert
+from prover.rpc.v1 import (
+    judge_pb2,
+    judge_pb2_grpc,
+    learner_pb2,
+    learner_pb2_grpc,
+    rollout_pb2,
+    rollout_pb2_grpc,
+)
+from prover.trajectory import CreditedTrajectory, Group, Judgement, Task, Trajectory, Turn
+
+
+class RpcError(Exception):
+    """A call failed. `invalid` tells the caller's mistake from the service's."""
+
+    def __init__(self, call: str, error: grpc.aio.AioRpcError) -> None:
+        super().__init__(f"{call}: {error.code().name}: {error.details()}")
+        self.invalid = error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
+
+
+class JudgeClient:
+    """`JudgeService`."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = judge_pb2_grpc.JudgeServiceStub(channel)
+
+    async def propose(
+        self, group: Group, *, judge: str, timeout_s: float, max_proposals: int = 1, seed: int = 0
+    ) -> Judgement:
+        """Asks a judge for the segment that made the difference."""
+        request = judge_pb2.ProposeRequest(
+            group=convert.group_to_wire(group), judge=judge, max_proposals=max_proposals, seed=seed
+        )
+        try:
+            return convert.judgement_from_wire(await self._stub.Propose(request, timeout=timeout_s))
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("JudgeService.Propose", error) from error
+
+    async def judges(self, *, timeout_s: float) -> tuple[str, ...]:
+        """The names that `propose` takes."""
+        try:
+            answer = await self._stub.ListJudges(judge_pb2.ListJudgesRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("JudgeService.ListJudges", error) from error
+        return tuple(answer.judges)
+
+
+class RolloutClient:
+    """`RolloutService`."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = rollout_pb2_grpc.RolloutServiceStub(channel)
+
+    async def sample_group(
+        self,
+        task: Task,
+        *,
+        size: int,
+        max_turns: int,
+        agent: str,
+        sampling: Sampling,
+        timeout_s: float,
+    ) -> AsyncIterator[Trajectory]:
+        """Trajectories as they finish. `sampling.seed` makes the group repeatable."""
+        request = rollout_pb2.SampleGroupRequest(
+            task=convert.task_to_wire(task),
+            group_size=size,
+            max_turns=max_turns,
+            agent=agent,
+            sampling=convert.sampling_to_wire(sampling),
+            seed=sampling.seed,
+        )
+        try:
+            async for message in self._stub.SampleGroup(request, timeout=timeout_s):
+                yield convert.trajectory_from_wire(message.trajectory)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("RolloutService.SampleGroup", error) from error
+
+    async def policy(self, *, timeout_s: float) -> PolicyInfo:
+        """The policy that trajectories are sampled from now."""
+        try:
+            answer = await self._stub.GetPolicy(rollout_pb2.GetPolicyRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("RolloutService.GetPolicy", error) from error
+        return convert.policy_from_wire(answer.policy)
+
+    async def set_policy(self, weights_path: str, *, timeout_s: float) -> PolicyInfo:
+        """Has the engine load other weights."""
+        request = rollout_pb2.SetPolicyRequest(weights_path=weights_path)
+        try:
+            answer = await self._stub.SetPolicy(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("RolloutService.SetPolicy", error) from error
+        return convert.policy_from_wire(answer.policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMetrics:
+    """What one optimizer step did; units as in learner.proto."""
+
+    step: int
+    loss: float
+    gradient_norm: float
+    clip_fraction: float
+    engine_kl: float
+    entropy: float
+    sampled_tokens: int
+    sequences: int
+    padding: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A version that serves. `probe_difference` is in nats."""
+
+    version: str
+    weights_path: str
+    probe_difference: float
+
+
+class LearnerClient:
+    """`LearnerService`."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = learner_pb2_grpc.LearnerServiceStub(channel)
+
+    async def step(self, batch: Sequence[CreditedTrajectory], *, timeout_s: float) -> StepMetrics:
+        """One optimizer step. Not retried once the learner has it: a step taken twice would be two steps."""
+
+        async def requests() -> AsyncIterator[learner_pb2.StepRequest]:
+            for credited in batch:
+                yield learner_pb2.StepRequest(credited=convert.credited_to_wire(credited))
+
+        try:
+            answer = await self._stub.Step(requests(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("LearnerService.Step", error) from error
+        return StepMetrics(
+            step=answer.step,
+            loss=answer.loss,
+            gradient_norm=answer.gradient_norm,
+            clip_fraction=answer.clip_fraction,
+            engine_kl=answer.engine_kl,
+            entropy=answer.entropy,
+            sampled_tokens=answer.sampled_tokens,
+            sequences=answer.sequences,
+            padding=answer.padding,
+            seconds=answer.seconds,
+        )
+
+    async def publish(self, *, timeout_s: float) -> Published:
+        """Saves the present weights as a version and has the engine serve them."""
+        try:
+            answer = await self._stub.Publish(learner_pb2.PublishRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("LearnerService.Publish", error) from error
+        return Published(
+            version=answer.version, weights_path=answer.weights_path, probe_difference=answer.probe_difference
+        )
+
+    async def score(self, turns: Sequence[Turn], *, timeout_s: float) -> list[tuple[float, ...]]:
+        """Log-probabilities of each turn's sampled tokens under the learner's present weights."""
+        request = learner_pb2.ScoreRequest(turns=[convert.turn_to_wire(turn) for turn in turns])
+        try:
+            answer = await self._stub.Score(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("LearnerService.Score", error) from error
+        return [tuple(numbers.values) for numbers in answer.logprobs]
