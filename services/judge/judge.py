@@ -1,0 +1,57 @@
+"""The judge: names the segment of a group's anchor that is worth verifying. Its numbers never become credit.
+
+Every judge of the table answers the same question under the same limits (`services.judge.propositions`), and the
+answer is either proposals (ranked, disjoint, each without a fault by `prover.credit.segments`) or the reason why there
+are none.
+
+    judge = make("contrast", JudgeOptions())
+    propositions = await judge.propose(group, ProposeLimits())
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from services.judge.contrast import Contrast
+from services.judge.controls import BoundaryValues, Oracle, Uniform
+from services.judge.propositions import Judge, ProposeLimits, Propositions, Usage
+
+__all__ = ["JUDGES", "Judge", "JudgeOptions", "ProposeLimits", "Propositions", "Usage", "make"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOptions:
+    """What a judge may need to be made.
+
+    Attributes:
+        values: the truth, for `oracle` alone.
+    """
+
+    values: BoundaryValues | None = None
+
+
+def _contrast(options: JudgeOptions) -> Judge:
+    return Contrast()
+
+
+def _random(options: JudgeOptions) -> Judge:
+    return Uniform()
+
+
+def _oracle(options: JudgeOptions) -> Judge:
+    if options.values is None:
+        raise ValueError("judge: 'oracle' needs the true values of boundaries; it is for experiments alone")
+    return Oracle(values=options.values)
+
+
+JUDGES: Mapping[str, Callable[[JudgeOptions], Judge]] = {
+    "contrast": _contrast,
+    "random": _random,
+    "oracle": _oracle,
+}
+
+
+def make(name: str, options: JudgeOptions) -> Judge:
+    """The judge of that name. ValueError lists the known ones."""
+    if name not in JUDGES:
+        raise ValueError(f"judge: was {name!r}; expected one of {', '.join(sorted(JUDGES))}")
+    return JUDGES[name](options)
