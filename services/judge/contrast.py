@@ -7,9 +7,9 @@ import numpy as np
 
 from prover.credit.eligibility import anchor as anchor_of
 from prover.credit.segments import valid_segments
-from prover.trajectory import Group, Proposal, Segment, Trajectory
+from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment, Trajectory
 from services.judge.alignment import Floats, rarity, relevance, steps, taken
-from services.judge.propositions import ProposeLimits, Propositions, Usage, check_contrast
+from services.judge.question import ProposeLimits, check_contrast
 from services.judge.ranking import disjoint_best
 
 
@@ -58,8 +58,8 @@ class Contrast:
     name: str = "contrast"
     weights: ContrastWeights = ContrastWeights()
 
-    async def propose(self, group: Group, limits: ProposeLimits) -> Propositions:
-        """See `services.judge.propositions.Judge`."""
+    async def propose(self, group: Group, limits: ProposeLimits) -> Judgement:
+        """See `services.judge.question.Judge`."""
         started = monotonic()
         check_contrast(group)
         anchor = anchor_of(group)
@@ -68,9 +68,12 @@ class Contrast:
         scores = [self._score(segment, anchor, values) for segment in segments]
         best = [index for index in disjoint_best(segments, scores, limits.max_proposals) if scores[index] > 0]
         proposals = tuple(self._proposal(group, segments[index], values) for index in best)
-        why_none = "" if proposals else _why_none(segments)
-        return Propositions(
-            judge=self.name, proposals=proposals, no_proposal=why_none, usage=Usage(seconds=monotonic() - started)
+        return Judgement(
+            judge=self.name,
+            prompt_version="",
+            proposals=proposals,
+            no_proposal_reason="" if proposals else _why_none(segments),
+            cost=JudgeCost(seconds=monotonic() - started),
         )
 
     def values(self, group: Group) -> Floats:

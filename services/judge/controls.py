@@ -8,8 +8,8 @@ from time import monotonic
 
 from prover.credit.eligibility import anchor as anchor_of
 from prover.credit.segments import valid_segments
-from prover.trajectory import Group, Proposal, Segment, Trajectory
-from services.judge.propositions import ProposeLimits, Propositions, Usage, check_contrast
+from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment, Trajectory
+from services.judge.question import ProposeLimits, check_contrast
 from services.judge.ranking import disjoint_best
 
 BoundaryValues = Callable[[Trajectory], Sequence[float]]
@@ -25,8 +25,8 @@ class Uniform:
 
     name: str = "random"
 
-    async def propose(self, group: Group, limits: ProposeLimits) -> Propositions:
-        """See `services.judge.propositions.Judge`."""
+    async def propose(self, group: Group, limits: ProposeLimits) -> Judgement:
+        """See `services.judge.question.Judge`."""
         started = monotonic()
         check_contrast(group)
         anchor = anchor_of(group)
@@ -50,8 +50,8 @@ class Oracle:
     share: float = 0.9
     name: str = "oracle"
 
-    async def propose(self, group: Group, limits: ProposeLimits) -> Propositions:
-        """See `services.judge.propositions.Judge`. Raises ValueError where the values do not fit the anchor."""
+    async def propose(self, group: Group, limits: ProposeLimits) -> Judgement:
+        """See `services.judge.question.Judge`. Raises ValueError where the values do not fit the anchor."""
         started = monotonic()
         check_contrast(group)
         anchor = anchor_of(group)
@@ -75,9 +75,15 @@ class Oracle:
         return _answer(self.name, chosen, "largest true gain", monotonic() - started)
 
 
-def _answer(judge: str, segments: Sequence[Segment], reason: str, seconds: float) -> Propositions:
+def _answer(judge: str, segments: Sequence[Segment], reason: str, seconds: float) -> Judgement:
     proposals = tuple(
         Proposal(segment=segment, failure_mode="not looked at", reason=reason, judge=judge) for segment in segments
     )
     why_none = "" if proposals else "the successful trajectory has no valid segment that it could name"
-    return Propositions(judge=judge, proposals=proposals, no_proposal=why_none, usage=Usage(seconds=seconds))
+    return Judgement(
+        judge=judge,
+        prompt_version="",
+        proposals=proposals,
+        no_proposal_reason=why_none,
+        cost=JudgeCost(seconds=seconds),
+    )

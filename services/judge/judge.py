@@ -1,11 +1,11 @@
 """The judge: names the segment of a group's anchor that is worth verifying. Its numbers never become credit.
 
-Every judge of the table answers the same question under the same limits (`services.judge.propositions`), and the
+Every judge of the table answers the same question under the same limits (`services.judge.question`), and the
 answer is either proposals (ranked, disjoint, each without a fault by `prover.credit.segments`) or the reason why there
 are none.
 
     judge = make("contrast", JudgeOptions())
-    propositions = await judge.propose(group, ProposeLimits())
+    judgement = await judge.propose(group, ProposeLimits())
 """
 
 from collections.abc import Callable, Mapping
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from services.judge.contrast import Contrast
 from services.judge.controls import BoundaryValues, Oracle, Uniform
-from services.judge.propositions import Judge, ProposeLimits, Propositions, Usage
+from services.judge.question import Judge, ProposeLimits
 
-__all__ = ["JUDGES", "Judge", "JudgeOptions", "ProposeLimits", "Propositions", "Usage", "make"]
+__all__ = ["JUDGES", "Judge", "JudgeOptions", "ProposeLimits", "make"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,14 +41,14 @@ async def test_contrast_says_so_where_nothing_sets_the_success_apart() -> None:
     same = group(trajectory("a", ["x", "y", "z"], success=True), trajectory("b", ["x", "y", "w"]))
     found = await Contrast().propose(same, ProposeLimits())
     assert found.proposals == ()
-    assert "sets it apart" in found.no_proposal
+    assert "sets it apart" in found.no_proposal_reason
 
 
 @pytest.mark.parametrize("name", ["contrast", "random"])
 async def test_an_anchor_of_one_action_has_no_proposal(name: str) -> None:
     short = group(trajectory("a", ["x"], success=True), trajectory("b", ["y"]))
     found = await make(name, JudgeOptions()).propose(short, ProposeLimits())
-    assert "no valid segment" in found.no_proposal
+    assert "no valid segment" in found.no_proposal_reason
 
 
 def test_a_failed_run_in_the_same_state_has_taken_the_step() -> None:

@@ -1,11 +1,10 @@
-"""What is asked of a judge and what it answers: limits, proposals or the reason for none, and what it used."""
+"""What is asked of a judge, and under which limits."""
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Protocol
 
-from prover.credit.segments import MAX_ACTION_TURNS, overlap
-from prover.trajectory import Group, Proposal
+from prover.credit.segments import MAX_ACTION_TURNS
+from prover.trajectory import Group, Judgement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,38 +43,6 @@ class ProposeLimits:
             raise ValueError(f"max_cost_usd: was {self.max_cost_usd}; expected more than 0, or none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a call used. `cost_usd` is None where no prices are configured; tokens are as the server counted them."""
-
-    seconds: float = 0.0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-    model_calls: int = 0
-    tool_calls: int = 0
-    repairs: int = 0
-    invalid_answers: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Propositions:
-    """A judge's answer: proposals, or the reason why there are none. Never both, never neither."""
-
-    judge: str
-    prompt_version: str = ""
-    proposals: tuple[Proposal, ...] = ()
-    no_proposal: str = ""
-    usage: Usage = Usage()
-
-    def __post_init__(self) -> None:
-        if bool(self.proposals) == bool(self.no_proposal):
-            raise ValueError(f"propositions: {len(self.proposals)} proposals with no_proposal {self.no_proposal!r}")
-        for one, other in combinations(self.proposals, 2):
-            if overlap(one.segment, other.segment):
-                raise ValueError(f"proposals: {one.segment} and {other.segment} share a turn; expected disjoint ones")
-
-
 class Judge(Protocol):
     """A segment proposer. Safe for many calls in flight on one event loop."""
 
@@ -84,11 +51,11 @@ class Judge(Protocol):
         """The name in the table of judges."""
         ...
 
-    async def propose(self, group: Group, limits: ProposeLimits) -> Propositions:
+    async def propose(self, group: Group, limits: ProposeLimits) -> Judgement:
         """Names segments of the group's anchor (`prover.credit.eligibility.anchor`).
 
         Raises ValueError where the group has no success or no failure. Whatever else goes wrong (a model that does
-        not answer, limits used up, no valid segment) comes back as `no_proposal`.
+        not answer, limits used up, no valid segment) comes back as `no_proposal_reason`.
         """
         ...
 
