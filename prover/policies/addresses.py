@@ -1,0 +1,23 @@
+"""Where the policy engines are: the setting PROVER_POLICY_URLS, which gateway, rollout and verifier share."""
+
+from urllib.parse import urlsplit
+
+
+def parse_addresses(text: str) -> dict[str, str]:
+    """Names and addresses from "embedded=http://127.0.0.1:8001,vllm=http://gpu:8000"; ValueError names the bad part.
+
+    >>> parse_addresses("embedded=http://127.0.0.1:8001, vllm=http://gpu:8000/")
+    {'embedded': 'http://127.0.0.1:8001', 'vllm': 'http://gpu:8000'}
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, url = (piece.strip() for piece in part.partition("="))
+        address = urlsplit(url)
+        if not (name and equals and address.scheme in ("http", "https") and address.netloc):
+            raise ValueError(f"policy urls: was {part!r}; expected NAME=http://HOST:PORT")
+        if name in found:
+            raise ValueError(f"policy urls: {name!r} stands twice; expected each name once")
+        found[name] = url.rstrip("/")
+    if not found:
+        raise ValueError(f"policy urls: was {text!r}; expected at least one NAME=http://HOST:PORT")
+    return found
