@@ -9,36 +9,45 @@ confirm the plans in the tests.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 
 _FACT = re.compile(r"\(([^()]+)\)")
-_TOOLS: Mapping[str, tuple[str, str]] = {
-    "isclean": ("clean", "sinkbasintype"),
-    "ishot": ("heat", "microwavetype"),
-    "iscool": ("cool", "fridgetype"),
-}
-"""Predicate of the goal -> the command that brings it about, and the type of receptacle it needs."""
+TOOLS: Mapping[str, str] = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+"""Treatment -> the type of receptacle that it needs."""
+
+_STATES: Mapping[str, str] = {"isclean": "clean", "ishot": "heat", "iscool": "cool"}
+"""Predicate of the goal -> the treatment that brings it about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a game asks for. Types are in lower case without "type"; `target` is the lamp's type where `light`."""
+    """What a game asks for. Types are in lower case, as in the names that the game shows.
+
+    Attributes:
+        thing: the type of the object.
+        target: the type of the receptacle that it goes to; of the lamp where `light`.
+        treatment: "clean", "heat", "cool" or None.
+        count: how many objects.
+        light: the object is to be looked at under a lamp, not put anywhere.
+    """
 
     thing: str
     target: str
-    state: str | None
-    count: int
-    light: bool
+    treatment: str | None = None
+    count: int = 1
+    light: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _World:
+    """The parts of a problem that plans depend on. A thing may be in several receptacles: a pan on two burners."""
+
     names: Mapping[str, str]
     places: Mapping[str, str]
     closed: frozenset[str]
-    inside: Mapping[str, str]
+    inside: Mapping[str, tuple[str, ...]]
     types: Mapping[str, str]
     facts: Mapping[str, frozenset[str]]
     start: str
@@ -65,8 +74,7 @@ class _Walk:
             self._say("open", receptacle)
             self._closed.discard(receptacle)
 
-    def fetch(self, thing: str) -> None:
-        receptacle = self._world.inside[thing]
+    def fetch(self, thing: str, receptacle: str) -> None:
         self.reach_into(receptacle)
         self._say("take", thing, "from", receptacle)
 
@@ -81,8 +89,8 @@ class _Walk:
         else:
             self._say("put", thing, "in/on", receptacle)
 
-    def use(self, lamp: str) -> None:
-        self.go(self._world.inside[lamp])
+    def use(self, lamp: str, receptacle: str) -> None:
+        self.go(receptacle)
         self._say("use", lamp)
 
     def _say(self, *words: str) -> None:
@@ -109,62 +117,67 @@ def parse_goal(text: str) -> Goal:
     lowered = text.lower()
     things = re.findall(r"\(objecttype \?\w+ (\w+)type\)", lowered)
     receptacles = re.findall(r"\(receptacletype \?\w+ (\w+)type\)", lowered)
-    state = next((state for state in _TOOLS if f"({state} " in lowered), None)
+    treatment = next((verb for state, verb in _STATES.items() if f"({state} " in lowered), None)
     if "(istoggled" in lowered and len(things) == 2:
-        return Goal(thing=things[1], target=things[0], state=None, count=1, light=True)
+        return Goal(thing=things[1], target=things[0], light=True)
     if not things or not receptacles:
         raise ValueError(f"pddl_problem: goal was {text.strip()[:200]!r}; expected one of ALFWorld's six kinds of goal")
-    return Goal(thing=things[0], target=receptacles[0], state=state, count=len(things), light=False)
+    return Goal(thing=things[0], target=receptacles[0], treatment=treatment, count=len(things))
 
 
 def _walks(world: _World, goal: Goal) -> Iterator[_Walk]:
-    things = [thing for thing in world.inside if world.types[thing] == goal.thing + "type"]
-    things = [thing for thing in things if thing in world.facts["pickupable"]]
+    things = sorted(thing for thing in world.facts["pickupable"] if _is_a(world, thing, goal.thing))
     if goal.light:
         yield from _light_walks(world, goal, things)
         return
-    targets = [place for place in world.places if world.types[place] == goal.target + "type"]
-    for target in targets:
+    for target in (place for place in world.places if _is_a(world, place, goal.target)):
         for chosen in permutations(things, goal.count):
-            if goal.state is None:
-                yield _errands(world, chosen, target)
+            if goal.treatment is None:
+                yield from _errands(world, chosen, target)
             else:
-                yield from _treated_errands(world, chosen[0], target, goal.state)
+                yield from _treated_errands(world, chosen[0], target, goal.treatment)
 
 
-def _light_walks(world: _World, goal: Goal, things: list[str]) -> Iterator[_Walk]:
-    for lamp in world.facts["toggleable"] & world.inside.keys():
-        if world.types[lamp] == goal.target + "type":
-            for thing in things:
-                walk = _Walk(world)
-                walk.fetch(thing)
-                walk.use(lamp)
-                yield walk
+def _is_a(world: _World, entity: str, kind: str) -> bool:
+    return world.types[entity] == kind + "type"
 
 
-def _errands(world: _World, things: tuple[str, ...], target: str) -> _Walk:
-    walk = _Walk(world)
-    for thing in things:
-        if world.inside[thing] != target:
-            walk.fetch(thing)
+def _light_walks(world: _World, goal: Goal, things: Sequence[str]) -> Iterator[_Walk]:
+    lamps = sorted(lamp for lamp in world.facts["toggleable"] if _is_a(world, lamp, goal.target))
+    for lamp, thing in product(lamps, things):
+        for stand, source in product(world.inside[lamp], world.inside[thing]):
+            walk = _Walk(world)
+            walk.fetch(thing, source)
+            walk.use(lamp, stand)
+            yield walk
+
+
+def _errands(world: _World, things: Sequence[str], target: str) -> Iterator[_Walk]:
+    """Brings the things to the target, those that are not there."""
+    missing = [thing for thing in things if target not in world.inside[thing]]
+    for sources in product(*(world.inside[thing] for thing in missing)):
+        walk = _Walk(world)
+        for thing, source in zip(missing, sources, strict=True):
+            walk.fetch(thing, source)
             walk.put(thing, target)
-    return walk
+        yield walk
 
 
-def _treated_errands(world: _World, thing: str, target: str, state: str) -> Iterator[_Walk]:
-    verb, tool_type = _TOOLS[state]
-    if thing not in world.facts[{"clean": "cleanable", "heat": "heatable", "cool": "coolable"}[verb]]:
+def _treated_errands(world: _World, thing: str, target: str, verb: str) -> Iterator[_Walk]:
+    state = next(state for state, treatment in _STATES.items() if treatment == verb)
+    if thing not in world.facts[f"{verb}able"]:
         return
     if thing in world.facts[state]:
-        yield _errands(world, (thing,), target)
+        yield from _errands(world, (thing,), target)
         return
-    for tool in world.places:
-        if world.types[tool] == tool_type:
-            walk = _Walk(world)
-            walk.fetch(thing)
-            walk.treat(verb, thing, tool)
+    tools = [place for place in world.places if _is_a(world, place, TOOLS[verb])]
+    for tool, source in product(tools, world.inside[thing]):
+        walk = _Walk(world)
+        walk.fetch(thing, source)
+        walk.treat(verb, thing, tool)
+        if target == source or target not in world.inside[thing]:
             walk.put(thing, target)
-            yield walk
+        yield walk
 
 
 def _read(problem: str, init: str, *, moves: bool) -> _World:
@@ -172,6 +185,9 @@ def _read(problem: str, init: str, *, moves: bool) -> _World:
     for fact in _FACT.findall(init):
         predicate, *arguments = fact.split()
         by_predicate[predicate].append(arguments)
+    inside: dict[str, list[str]] = defaultdict(list)
+    for thing, receptacle in by_predicate["inreceptacle"]:
+        inside[thing].append(receptacle)
     opened = {receptacle for (receptacle,) in by_predicate["opened"]}
     typed = by_predicate["receptacletype"] + by_predicate["objecttype"]
     facts: dict[str, frozenset[str]] = defaultdict(frozenset)
@@ -180,7 +196,7 @@ def _read(problem: str, init: str, *, moves: bool) -> _World:
         names=_names(problem[: problem.index("(:init")]),
         places=dict(by_predicate["receptacleatlocation"]),
         closed=frozenset(receptacle for (receptacle,) in by_predicate["openable"]) - opened,
-        inside=dict(by_predicate["inreceptacle"]),
+        inside=defaultdict(tuple[str, ...], {thing: tuple(places) for thing, places in inside.items()}),
         types=dict(typed),
         facts=facts,
         start=by_predicate["atlocation"][0][1],
