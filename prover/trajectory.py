@@ -93,6 +93,14 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempt:
+    """A trajectory that did not come about, and why. Neither a success nor a reward of 0: nothing was learned."""
+
+    trajectory_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Trajectories of one task from one policy version: what GRPO compares with each other."""
 

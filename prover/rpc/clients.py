@@ -1,6 +1,8 @@
 """The services, seen from outside, in nouns. Every call has a deadline; a failed one raises RpcError saying which."""
 
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import grpc
@@ -15,7 +17,9 @@ from prover.rpc.v1 import (
     rollout_pb2,
     rollout_pb2_grpc,
 )
-from prover.trajectory import CreditedTrajectory, Group, Judgement, Task, Trajectory, Turn
+from prover.trajectory import CreditedTrajectory, FailedAttempt, Group, Judgement, Task, Trajectory, Turn
+
+_log = logging.getLogger(__name__)
 
 
 class RpcError(Exception):
@@ -69,7 +73,31 @@ class RolloutClient:
         sampling: Sampling,
         timeout_s: float,
     ) -> AsyncIterator[Trajectory]:
-        """Trajectories as they finish. `sampling.seed` makes the group repeatable."""
+        """Trajectories as they finish; attempts that failed are logged and left out: see `attempt_group`."""
+        attempts = self.attempt_group(
+            task, size=size, max_turns=max_turns, agent=agent, sampling=sampling, timeout_s=timeout_s
+        )
+        async with aclosing(attempts):
+            async for attempt in attempts:
+                if isinstance(attempt, FailedAttempt):
+                    _log.warning("RolloutService.SampleGroup: %s failed: %s", attempt.trajectory_id, attempt.reason)
+                else:
+                    yield attempt
+
+    async def attempt_group(
+        self,
+        task: Task,
+        *,
+        size: int,
+        max_turns: int,
+        agent: str,
+        sampling: Sampling,
+        timeout_s: float,
+    ) -> AsyncGenerator[Trajectory | FailedAttempt]:
+        """What became of each attempt, as they finish. `sampling.seed` makes the group repeatable.
+
+        Raises RpcError where none succeeded. Closing the iterator stops the sampling.
+        """
         request = rollout_pb2.SampleGroupRequest(
             task=convert.task_to_wire(task),
             group_size=size,
@@ -78,11 +106,31 @@ class RolloutClient:
             sampling=convert.sampling_to_wire(sampling),
             seed=sampling.seed,
         )
+        call = self._stub.SampleGroup(request, timeout=timeout_s)
         try:
-            async for message in self._stub.SampleGroup(request, timeout=timeout_s):
-                yield convert.trajectory_from_wire(message.trajectory)
+            async for message in call:
+                yield convert.attempt_from_wire(message)
         except grpc.aio.AioRpcError as error:
             raise RpcError("RolloutService.SampleGroup", error) from error
+        finally:
+            call.cancel()
+
+    async def sample_trajectory(
+        self, task: Task, *, max_turns: int, agent: str, sampling: Sampling, timeout_s: float
+    ) -> Trajectory:
+        """One trajectory. Raises RpcError where the attempt failed."""
+        request = rollout_pb2.SampleTrajectoryRequest(
+            task=convert.task_to_wire(task),
+            max_turns=max_turns,
+            agent=agent,
+            sampling=convert.sampling_to_wire(sampling),
+            seed=sampling.seed,
+        )
+        try:
+            answer = await self._stub.SampleTrajectory(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("RolloutService.SampleTrajectory", error) from error
+        return convert.trajectory_from_wire(answer.trajectory)
 
     async def policy(self, *, timeout_s: float) -> PolicyInfo:
         """The policy that trajectories are sampled from now."""

@@ -12,6 +12,7 @@ from prover.rpc.v1 import credit_pb2, judge_pb2, rollout_pb2, trajectory_pb2
 from prover.trajectory import (
     CreditedTrajectory,
     Ending,
+    FailedAttempt,
     Group,
     JudgeCost,
     Judgement,
@@ -101,6 +102,25 @@ def trajectory_from_wire(message: trajectory_pb2.Trajectory) -> Trajectory:
         success=message.success,
         ending=_ENDINGS_READ[message.ending],
     )
+
+
+def attempt_to_wire(attempt: Trajectory | FailedAttempt) -> rollout_pb2.SampleGroupResponse:
+    """What became of one attempt of a group."""
+    if isinstance(attempt, FailedAttempt):
+        failed = rollout_pb2.FailedAttempt(trajectory_id=attempt.trajectory_id, reason=attempt.reason)
+        return rollout_pb2.SampleGroupResponse(failed=failed)
+    return rollout_pb2.SampleGroupResponse(trajectory=trajectory_to_wire(attempt))
+
+
+def attempt_from_wire(message: rollout_pb2.SampleGroupResponse) -> Trajectory | FailedAttempt:
+    """Raises ValueError for a result that this release does not know."""
+    match message.WhichOneof("result"):
+        case "trajectory":
+            return trajectory_from_wire(message.trajectory)
+        case "failed":
+            return FailedAttempt(trajectory_id=message.failed.trajectory_id, reason=message.failed.reason)
+        case None:
+            raise ValueError("result: was of a kind that this release does not know; expected trajectory or failed")
 
 
 def group_to_wire(group: Group) -> trajectory_pb2.Group:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from prover.rpc.v1 import trajectory_pb2 as prover_dot_rpc_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprover/rpc/v1/rollout.proto\x12\rprover.rpc.v1\x1a\x1eprover/rpc/v1/trajectory.proto\"J\n\x10SamplingSettings\x12\x13\n\x0btemperature\x18\x01 \x01(\x01\x12\r\n\x05top_p\x18\x02 \x01(\x01\x12\x12\n\nmax_tokens\x18\x03 \x01(\x05\"\xbc\x01\n\x12SampleGroupRequest\x12!\n\x04task\x18\x01 \x01(\x0b\x32\x13.prover.rpc.v1.Task\x12\x12\n\ngroup_size\x18\x02 \x01(\x05\x12\x11\n\tmax_turns\x18\x03 \x01(\x05\x12\r\n\x05\x61gent\x18\x04 \x01(\t\x12\x31\n\x08sampling\x18\x05 \x01(\x0b\x32\x1f.prover.rpc.v1.SamplingSettings\x12\x11\n\x04seed\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x07\n\x05_seed\"D\n\x13SampleGroupResponse\x12-\n\ntrajectory\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.Trajectory\"\xad\x01\n\x17SampleTrajectoryRequest\x12!\n\x04task\x18\x01 \x01(\x0b\x32\x13.prover.rpc.v1.Task\x12\x11\n\tmax_turns\x18\x02 \x01(\x05\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x31\n\x08sampling\x18\x04 \x01(\x0b\x32\x1f.prover.rpc.v1.SamplingSettings\x12\x11\n\x04seed\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x07\n\x05_seed\"I\n\x18SampleTrajectoryResponse\x12-\n\ntrajectory\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.Trajectory\"\x12\n\x10GetPolicyRequest\"A\n\nPolicyInfo\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x13\n\x0bmax_context\x18\x03 \x01(\x05\">\n\x11GetPolicyResponse\x12)\n\x06policy\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.PolicyInfo\"(\n\x10SetPolicyRequest\x12\x14\n\x0cweights_path\x18\x01 \x01(\t\">\n\x11SetPolicyResponse\x12)\n\x06policy\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.PolicyInfo2\xed\x02\n\x0eRolloutService\x12V\n\x0bSampleGroup\x12!.prover.rpc.v1.SampleGroupRequest\x1a\".prover.rpc.v1.SampleGroupResponse0\x01\x12\x63\n\x10SampleTrajectory\x12&.prover.rpc.v1.SampleTrajectoryRequest\x1a\'.prover.rpc.v1.SampleTrajectoryResponse\x12N\n\tGetPolicy\x12\x1f.prover.rpc.v1.GetPolicyRequest\x1a .prover.rpc.v1.GetPolicyResponse\x12N\n\tSetPolicy\x12\x1f.prover.rpc.v1.SetPolicyRequest\x1a .prover.rpc.v1.SetPolicyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprover/rpc/v1/rollout.proto\x12\rprover.rpc.v1\x1a\x1eprover/rpc/v1/trajectory.proto\"J\n\x10SamplingSettings\x12\x13\n\x0btemperature\x18\x01 \x01(\x01\x12\r\n\x05top_p\x18\x02 \x01(\x01\x12\x12\n\nmax_tokens\x18\x03 \x01(\x05\"\xbc\x01\n\x12SampleGroupRequest\x12!\n\x04task\x18\x01 \x01(\x0b\x32\x13.prover.rpc.v1.Task\x12\x12\n\ngroup_size\x18\x02 \x01(\x05\x12\x11\n\tmax_turns\x18\x03 \x01(\x05\x12\r\n\x05\x61gent\x18\x04 \x01(\t\x12\x31\n\x08sampling\x18\x05 \x01(\x0b\x32\x1f.prover.rpc.v1.SamplingSettings\x12\x11\n\x04seed\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x07\n\x05_seed\"\x80\x01\n\x13SampleGroupResponse\x12/\n\ntrajectory\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.TrajectoryH\x00\x12.\n\x06\x66\x61iled\x18\x02 \x01(\x0b\x32\x1c.prover.rpc.v1.FailedAttemptH\x00\x42\x08\n\x06result\"6\n\rFailedAttempt\x12\x15\n\rtrajectory_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xad\x01\n\x17SampleTrajectoryRequest\x12!\n\x04task\x18\x01 \x01(\x0b\x32\x13.prover.rpc.v1.Task\x12\x11\n\tmax_turns\x18\x02 \x01(\x05\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x31\n\x08sampling\x18\x04 \x01(\x0b\x32\x1f.prover.rpc.v1.SamplingSettings\x12\x11\n\x04seed\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x07\n\x05_seed\"I\n\x18SampleTrajectoryResponse\x12-\n\ntrajectory\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.Trajectory\"\x12\n\x10GetPolicyRequest\"A\n\nPolicyInfo\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x13\n\x0bmax_context\x18\x03 \x01(\x05\">\n\x11GetPolicyResponse\x12)\n\x06policy\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.PolicyInfo\"(\n\x10SetPolicyRequest\x12\x14\n\x0cweights_path\x18\x01 \x01(\t\">\n\x11SetPolicyResponse\x12)\n\x06policy\x18\x01 \x01(\x0b\x32\x19.prover.rpc.v1.PolicyInfo2\xed\x02\n\x0eRolloutService\x12V\n\x0bSampleGroup\x12!.prover.rpc.v1.SampleGroupRequest\x1a\".prover.rpc.v1.SampleGroupResponse0\x01\x12\x63\n\x10SampleTrajectory\x12&.prover.rpc.v1.SampleTrajectoryRequest\x1a\'.prover.rpc.v1.SampleTrajectoryResponse\x12N\n\tGetPolicy\x12\x1f.prover.rpc.v1.GetPolicyRequest\x1a .prover.rpc.v1.GetPolicyResponse\x12N\n\tSetPolicy\x12\x1f.prover.rpc.v1.SetPolicyRequest\x1a .prover.rpc.v1.SetPolicyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,22 +36,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SAMPLINGSETTINGS']._serialized_end=152
   _globals['_SAMPLEGROUPREQUEST']._serialized_start=155
   _globals['_SAMPLEGROUPREQUEST']._serialized_end=343
-  _globals['_SAMPLEGROUPRESPONSE']._serialized_start=345
-  _globals['_SAMPLEGROUPRESPONSE']._serialized_end=413
-  _globals['_SAMPLETRAJECTORYREQUEST']._serialized_start=416
-  _globals['_SAMPLETRAJECTORYREQUEST']._serialized_end=589
-  _globals['_SAMPLETRAJECTORYRESPONSE']._serialized_start=591
-  _globals['_SAMPLETRAJECTORYRESPONSE']._serialized_end=664
-  _globals['_GETPOLICYREQUEST']._serialized_start=666
-  _globals['_GETPOLICYREQUEST']._serialized_end=684
-  _globals['_POLICYINFO']._serialized_start=686
-  _globals['_POLICYINFO']._serialized_end=751
-  _globals['_GETPOLICYRESPONSE']._serialized_start=753
-  _globals['_GETPOLICYRESPONSE']._serialized_end=815
-  _globals['_SETPOLICYREQUEST']._serialized_start=817
-  _globals['_SETPOLICYREQUEST']._serialized_end=857
-  _globals['_SETPOLICYRESPONSE']._serialized_start=859
-  _globals['_SETPOLICYRESPONSE']._serialized_end=921
-  _globals['_ROLLOUTSERVICE']._serialized_start=924
-  _globals['_ROLLOUTSERVICE']._serialized_end=1289
+  _globals['_SAMPLEGROUPRESPONSE']._serialized_start=346
+  _globals['_SAMPLEGROUPRESPONSE']._serialized_end=474
+  _globals['_FAILEDATTEMPT']._serialized_start=476
+  _globals['_FAILEDATTEMPT']._serialized_end=530
+  _globals['_SAMPLETRAJECTORYREQUEST']._serialized_start=533
+  _globals['_SAMPLETRAJECTORYREQUEST']._serialized_end=706
+  _globals['_SAMPLETRAJECTORYRESPONSE']._serialized_start=708
+  _globals['_SAMPLETRAJECTORYRESPONSE']._serialized_end=781
+  _globals['_GETPOLICYREQUEST']._serialized_start=783
+  _globals['_GETPOLICYREQUEST']._serialized_end=801
+  _globals['_POLICYINFO']._serialized_start=803
+  _globals['_POLICYINFO']._serialized_end=868
+  _globals['_GETPOLICYRESPONSE']._serialized_start=870
+  _globals['_GETPOLICYRESPONSE']._serialized_end=932
+  _globals['_SETPOLICYREQUEST']._serialized_start=934
+  _globals['_SETPOLICYREQUEST']._serialized_end=974
+  _globals['_SETPOLICYRESPONSE']._serialized_start=976
+  _globals['_SETPOLICYRESPONSE']._serialized_end=1038
+  _globals['_ROLLOUTSERVICE']._serialized_start=1041
+  _globals['_ROLLOUTSERVICE']._serialized_end=1406
 # @@protoc_insertion_point(module_scope)

@@ -86,20 +86,52 @@ class SampleGroupResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TRAJECTORY_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def trajectory(self) -> _trajectory_pb2.Trajectory: ...
+    @_builtins.property
+    def failed(self) -> Global___FailedAttempt:
+        """One attempt came to nothing; its siblings go on. A call in which all of them did ends with ABORTED."""
+
     def __init__(
         self,
         *,
         trajectory: _trajectory_pb2.Trajectory | None = ...,
+        failed: Global___FailedAttempt | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["trajectory", b"trajectory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["failed", b"failed", "result", b"result", "trajectory", b"trajectory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["trajectory", b"trajectory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed", b"failed", "result", b"result", "trajectory", b"trajectory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["trajectory", "failed"]  # noqa: Y015
+    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
+
+Global___SampleGroupResponse: _TypeAlias = SampleGroupResponse  # noqa: Y015
+
+@_typing.final
+class FailedAttempt(_message.Message):
+    """A trajectory that did not come about. Neither a success nor a reward of 0: nothing was learned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRAJECTORY_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    trajectory_id: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        trajectory_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "trajectory_id", b"trajectory_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SampleGroupResponse: _TypeAlias = SampleGroupResponse  # noqa: Y015
+Global___FailedAttempt: _TypeAlias = FailedAttempt  # noqa: Y015
 
 @_typing.final
 class SampleTrajectoryRequest(_message.Message):
