@@ -1,0 +1,92 @@
+"""What a way of verifying is: it says how many continuations are wanted next, and what the outcomes are worth.
+
+A rule is arithmetic on counts. Who plays the continuations, and where, is none of its business; so the same rule serves
+the workers, the pull mode and the simulations.
+"""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from prover.credit.advantages import segment_bonus
+from prover.credit.posterior import independent_delta
+from prover.trajectory import BoundaryCount, Verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of a segment: the outcomes at its boundaries, and how its group fared."""
+
+    before: BoundaryCount = field(default_factory=BoundaryCount)
+    after: BoundaryCount = field(default_factory=BoundaryCount)
+    group_successes: int
+    group_size: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.group_successes <= self.group_size or self.group_size < 1:
+            raise ValueError(f"group: {self.group_successes} successes of {self.group_size} trajectories")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many continuations each boundary shall have in all after the next round."""
+
+    before: int
+    after: int
+
+
+class Rule(Protocol):
+    """A mode of verification. Pure: the same evidence gives the same answer."""
+
+    def plan(self, evidence: Evidence, *, samples: int) -> Plan | None:
+        """The next round, at most `samples` a boundary in all; None where there is enough to settle."""
+        ...
+
+    def settle(self, evidence: Evidence, *, samples: int, weight: float) -> Verification:
+        """The verdict. `weight` multiplies the credit (the paper's lambda)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """ProVer (arXiv 2609.36178) to the letter: K continuations from each boundary, delta = mean(R_post) - mean(R_pre),
+    bonus = lambda * max(delta, 0).
+
+    `most` caps K, whatever the caller allows: with 1 it is the frugal way, whose single pairs are right on average
+    and cost a training run next to nothing.
+    """
+
+    most: int | None = None
+
+    def plan(self, evidence: Evidence, *, samples: int) -> Plan | None:
+        """All in one round."""
+        wanted = samples if self.most is None else min(samples, self.most)
+        if evidence.before.samples >= wanted and evidence.after.samples >= wanted:
+            return None
+        return Plan(before=wanted, after=wanted)
+
+    def settle(self, evidence: Evidence, *, samples: int, weight: float) -> Verification:
+        """The raw difference. Interval and probability are those of uniform priors; the bonus ignores them."""
+        delta = rate(evidence.after) - rate(evidence.before)
+        posterior = independent_delta(
+            (evidence.before.successes, evidence.before.samples), (evidence.after.successes, evidence.after.samples)
+        )
+        return Verification(
+            before=evidence.before,
+            after=evidence.after,
+            delta=delta,
+            interval=posterior.interval,
+            probability_positive=posterior.probability_positive,
+            bonus=segment_bonus(delta, weight=weight),
+            stopped_because="all continuations were played",
+        )
+
+
+def rate(count: BoundaryCount) -> float:
+    """Successes over samples. ValueError where there are none: no outcome is not a failure.
+
+    >>> rate(BoundaryCount(successes=6, samples=8))
+    0.75
+    """
+    if count.samples == 0:
+        raise ValueError("samples: was 0; expected at least one continuation")
+    return count.successes / count.samples
