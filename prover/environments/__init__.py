@@ -7,6 +7,7 @@ from prover.environments.environment import Environment, Observation, Step
 
 ENVIRONMENTS: Mapping[str, str] = {
     "alfworld": "prover.environments.alfworld:AlfworldEnvironment",
+    "chain": "prover.environments.chain:ChainEnvironment",
 }
 """Name -> "module:class". Modules are imported when asked for, so that one environment's needs are not everybody's."""
 
