@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import grpc
 
 from prover.policies.policy import PolicyInfo, Sampling
+from prover.policies.publish import Published
 from prover.rpc import convert
 from prover.rpc.v1 import (
     judge_pb2,
@@ -164,15 +165,6 @@ class StepMetrics:
     sequences: int
     padding: float
     seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """A version that serves. `probe_difference` is in nats."""
-
-    version: str
-    weights_path: str
-    probe_difference: float
 
 
 class LearnerClient:
