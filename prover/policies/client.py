@@ -1,0 +1,203 @@
+"""One client for both policy engines: vLLM, and the embedded engine that speaks the part of its protocol used here.
+
+POST /v1/completions with a list of token ids, `return_token_ids` and `logprobs`; POST /tokenize; GET /v1/models.
+
+The version of the weights comes out of each answer. The embedded engine says it in the field `weights_version`. vLLM
+has no such field, and there the version is the answer's `model`: serve each version under a name of its own (a LoRA
+adapter loaded as "v7" is asked for, and answers, as "v7").
+"""
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from prover.policies.policy import Completion, ContextTooLong, PolicyError, PolicyInfo, Sampling
+
+_ATTEMPTS = 5
+_FIRST_DELAY_S = 0.1
+_LONGEST_DELAY_S = 2.0
+_BUSY = frozenset({429, 503})
+_TOO_LONG = ("maximum context length", "context_length_exceeded", "longer than the maximum model length")
+"""How vLLM (by its messages) and the embedded engine (also by its type) say that a prompt does not fit."""
+
+_CACHED_TEXTS = 4096
+"""Texts whose tokens are remembered. Observations repeat a lot, and a tokenizer never changes under a client."""
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+class _Logprobs(BaseModel):
+    token_logprobs: list[float]
+
+
+class _Choice(BaseModel):
+    text: str
+    finish_reason: str
+    token_ids: list[int]
+    logprobs: _Logprobs
+
+
+class _Answer(BaseModel):
+    model: str
+    weights_version: str | None = None
+    choices: list[_Choice]
+
+
+class _Tokens(BaseModel):
+    tokens: list[int]
+
+
+class _Card(BaseModel):
+    id: str
+    max_model_len: int
+    weights_version: str | None = None
+
+
+class _Cards(BaseModel):
+    data: list[_Card]
+
+
+class PolicyClient:
+    """A `Policy` behind an HTTP address. Belongs to the event loop that first uses it; `aclose` it there.
+
+    At most `max_in_flight` requests are under way at once; more wait here. Lost connections and answers 429 and 503
+    are tried again with growing pauses, at most 5 times in all: nothing is counted twice, since an engine keeps no
+    state of a completion. Everything else is raised at once.
+    """
+
+    def __init__(
+        self, base_url: str, *, model: str | None = None, timeout_s: float = 60.0, max_in_flight: int = 64
+    ) -> None:
+        """`base_url` without "/v1". `model` None takes the first one that the engine lists."""
+        self._base_url = base_url.rstrip("/")
+        self._model = model
+        self._max_context: int | None = None
+        self._tokens: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._places = asyncio.Semaphore(max_in_flight)
+        limits = httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight)
+        # Waiting for a connection is waiting for a place, which has no limit of its own.
+        timeout = httpx.Timeout(timeout_s, pool=None)
+        # Engines are addressed, not browsed to: proxies of the environment are for the outside world.
+        self._http = httpx.AsyncClient(base_url=self._base_url, limits=limits, timeout=timeout, trust_env=False)
+
+    async def complete(self, context_token_ids: Sequence[int], sampling: Sampling) -> Completion:
+        """Samples one turn. Raises PolicyError; ContextTooLong where the context has outgrown the engine."""
+        model, max_context = await self._served()
+        if len(context_token_ids) + sampling.max_tokens > max_context:
+            raise ContextTooLong(
+                f"context: {len(context_token_ids)} tokens and {sampling.max_tokens} to sample; "
+                f"expected at most {max_context} together"
+            )
+        body: dict[str, Any] = {
+            "model": model,
+            "prompt": list(context_token_ids),
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "logprobs": 1,
+            "return_token_ids": True,
+        }
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        return await self._complete(body)
+
+    async def tokenize(self, text: str) -> tuple[int, ...]:
+        """The engine's own tokens for a text, without special tokens added."""
+        known = self._tokens.get(text)
+        if known is not None:
+            self._tokens.move_to_end(text)
+            return known
+        model, _ = await self._served()
+        body = {"model": model, "prompt": text, "add_special_tokens": False}
+        tokens = tuple(_read(_Tokens, await self._ask("POST", "/tokenize", body)).tokens)
+        self._tokens[text] = tokens
+        if len(self._tokens) > _CACHED_TEXTS:
+            self._tokens.popitem(last=False)
+        return tokens
+
+    async def info(self) -> PolicyInfo:
+        """What the engine serves now."""
+        cards = _read(_Cards, await self._ask("GET", "/v1/models")).data
+        card = next((card for card in cards if self._model in (None, card.id)), None)
+        if card is None:
+            served = ", ".join(card.id for card in cards) or "nothing"
+            raise PolicyError(f"model: was {self._model!r}; {self._base_url} serves {served}")
+        return PolicyInfo(model=card.id, version=card.weights_version or card.id, max_context=card.max_model_len)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _served(self) -> tuple[str, int]:
+        """Model name and longest context: asked for once, since neither changes with the weights."""
+        if self._model is None or self._max_context is None:
+            info = await self.info()
+            self._model, self._max_context = info.model, info.max_context
+        return self._model, self._max_context
+
+    async def _complete(self, body: dict[str, Any]) -> Completion:
+        for attempt in range(_ATTEMPTS):
+            answer = _read(_Answer, await self._ask("POST", "/v1/completions", body))
+            choice = answer.choices[0]
+            if choice.finish_reason != "abort":
+                break
+            # The engine let go of the turn half-way, to change its weights.
+            await asyncio.sleep(_delay_s(attempt))
+        else:
+            raise PolicyError(f"{self._base_url}/v1/completions: aborted {_ATTEMPTS} times; expected an answer")
+        if len(choice.token_ids) != len(choice.logprobs.token_logprobs):
+            raise PolicyError(
+                f"{self._base_url}/v1/completions: {len(choice.token_ids)} token ids with "
+                f"{len(choice.logprobs.token_logprobs)} log-probabilities; expected one for each"
+            )
+        return Completion(
+            token_ids=tuple(choice.token_ids),
+            logprobs=tuple(choice.logprobs.token_logprobs),
+            text=choice.text,
+            finish_reason=choice.finish_reason,
+            policy_version=answer.weights_version or answer.model,
+        )
+
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        failure = ""
+        async with self._places:
+            for attempt in range(_ATTEMPTS):
+                if attempt:
+                    await asyncio.sleep(_delay_s(attempt - 1))
+                try:
+                    answer = await self._http.request(method, path, json=body)
+                except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout) as error:
+                    failure = f"{type(error).__name__}: {error}"
+                    continue
+                except httpx.HTTPError as error:
+                    raise PolicyError(f"{self._base_url}{path}: {type(error).__name__}: {error}") from error
+                if answer.status_code not in _BUSY:
+                    return _checked(answer)
+                failure = f"{answer.status_code}: {answer.text[:500]}"
+        raise PolicyError(f"{self._base_url}{path}: no answer in {_ATTEMPTS} attempts; the last one: {failure}")
+
+
+def _delay_s(attempt: int) -> float:
+    """Doubles, and is spread so that many waiting clients do not come back at once."""
+    return min(_FIRST_DELAY_S * 2**attempt, _LONGEST_DELAY_S) * random.uniform(0.5, 1.0)
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    if answer.status_code == 200:
+        return answer
+    said = answer.text[:1000]
+    kind = ContextTooLong if answer.status_code == 400 and any(phrase in said for phrase in _TOO_LONG) else PolicyError
+    raise kind(f"{answer.request.url}: {answer.status_code}: {said}")
+
+
+def _read(model: type[_M], answer: httpx.Response) -> _M:
+    try:
+        return model.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise PolicyError(f"{answer.request.url}: answered what was not expected: {error}") from error
