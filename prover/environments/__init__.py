@@ -7,9 +7,10 @@ from prover.environments.environment import Environment, Observation, Step
 
 ENVIRONMENTS: Mapping[str, str] = {
     "alfworld": "prover.environments.alfworld:AlfworldEnvironment",
+    "alfworld-stock": "prover.environments.alfworld.stock:replayed_stock",
     "chain": "prover.environments.chain:ChainEnvironment",
 }
-"""Name -> "module:class". Modules are imported when asked for, so that one environment's needs are not everybody's."""
+"""Name -> "module:factory". A module is imported when asked for, so that one environment's needs are not everybody's."""
 
 __all__ = ["ENVIRONMENTS", "Environment", "Observation", "Step", "make"]
 

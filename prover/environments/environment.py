@@ -3,7 +3,7 @@
 Verification restores a state that a trajectory passed through and plays on from it. So beside `reset` and `step` an
 environment says what state it is in (`digest`) and, where it can, hands out that state as bytes (`snapshot`,
 `restore`). An environment that cannot is wrapped by `prover.environments.replay.Replayed`, which restores by playing
-the recorded actions again. `tests/contract/environment_conformance.py` is the suite that every environment passes.
+the recorded actions again. `prover.environments.conformance` is the suite that every environment passes.
 """
 
 from dataclasses import dataclass

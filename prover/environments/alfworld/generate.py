@@ -14,15 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal
+from typing import Final
 
 from prover.environments.alfworld.expert_plan import plan
 from prover.environments.alfworld.generate_facts import CAN_CONTAIN, PROPERTIES
 from prover.environments.alfworld.generate_problem import House, goal_text, problem_text
 from prover.environments.alfworld.generate_room import Difficulty, RoomBuilder
 from prover.environments.alfworld.rooms import ROOMS, Room
-
-Release = Literal["2021", "current"]
+from prover.environments.alfworld.wording import RELEASES, Release
 
 TRAIN_SEEDS: Final = range(1_000_000)
 TEST_SEEDS: Final = range(1_000_000, 2_000_000)
@@ -108,8 +107,8 @@ def generate(
 @cache
 def release_texts(release: Release) -> tuple[str, str]:
     """The domain and the grammar of a release of ALFWorld, word for word. See data/NOTICE."""
-    if release not in ("2021", "current"):
-        raise ValueError(f"release: was {release!r}; expected '2021' or 'current'")
+    if release not in RELEASES:
+        raise ValueError(f"release: was {release!r}; expected one of {', '.join(RELEASES)}")
     folder = files("prover.environments.alfworld") / "data"
     return (folder / f"{release}.pddl").read_text("utf-8"), (folder / f"{release}.twl2").read_text("utf-8")
 
