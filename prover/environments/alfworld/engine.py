@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from prover.environments.alfworld import rules, rules_on_objects
 from prover.environments.alfworld.game import Game
-from prover.environments.alfworld.rules import NOTHING_HAPPENS, About, Rule
+from prover.environments.alfworld.rules import NOTHING_HAPPENS, Rule
 from prover.environments.alfworld.state import State
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
@@ -40,8 +40,7 @@ class Moved(NamedTuple):
 
 def opening(game: Game) -> str:
     """The text that a game begins with: the room, and the task."""
-    room = RULES["look"][0].answer(game, game.start, About())
-    return f"-= Welcome to TextWorld, ALFRED! =-\n\n{room}\n\n{game.task}"
+    return f"-= Welcome to TextWorld, ALFRED! =-\n\n{rules.room(game)}\n\n{game.task}"
 
 
 def commands(game: Game, state: State) -> list[str]:

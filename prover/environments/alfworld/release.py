@@ -55,7 +55,7 @@ def _release_of(domain: str, grammar: str) -> Release:
     )
     raise UnknownGameError(
         f"pddl_domain and grammar: not of a release that this engine knows; against {nearest!r}: {told}. "
-        'The stock engine may play it: engine="stock"'
+        'The stock engine may play it: the environment "alfworld-stock"'
     )
 
 

@@ -13,6 +13,7 @@ from prover.environments.alfworld.state import State
 from prover.environments.alfworld.wording import PUT, PUT_ANSWER, help_text, listing
 
 NOTHING_HAPPENS = "Nothing happens."
+_MIDDLE_OF_THE_ROOM = "You are in the middle of a room. Looking quickly around you, you see {}."
 
 
 class About(NamedTuple):
@@ -59,15 +60,6 @@ def reachable(game: Game, state: State, receptacle: int) -> bool:
     return not game.openable >> receptacle & 1 or bool(state.opened >> receptacle & 1)
 
 
-def in_reach(game: Game, state: State) -> int:
-    """The set of objects in the receptacles one faces, closed ones left out."""
-    found = 0
-    for receptacle in game.receptacles_at[state.place]:
-        if reachable(game, state, receptacle):
-            found |= contents(game, state, receptacle)
-    return found
-
-
 def describe(game: Game, state: State, receptacle: int) -> str:
     """What one sees of a receptacle. Told on arrival, on opening, and when it is examined."""
     name = game.receptacles[receptacle]
@@ -80,8 +72,9 @@ def describe(game: Game, state: State, receptacle: int) -> str:
 
 
 class Look:
-    """Describes the receptacles one faces, or the whole room where one faces none. "Next to" a receptacle is what was
-    taken out of it and lies in another one at the same place."""
+    """Describes the receptacles one faces. "Next to" a receptacle is what was taken out of it and lies in another one
+    at the same place. Where one faces none (at the start, in the middle of the room) there is nothing to see: only the
+    game's opening, `room`, lists what stands in the room."""
 
     def choices(self, game: Game, state: State) -> Iterable[Choice]:
         return (("look", About()),)
@@ -92,8 +85,7 @@ class Look:
     def answer(self, game: Game, state: State, about: About) -> str:
         here = game.receptacles_at[state.place]
         if not here:
-            room = listing([f"a {name}" for name in game.receptacles])
-            return f"You are in the middle of a room. Looking quickly around you, you see {room}."
+            return _MIDDLE_OF_THE_ROOM.format(listing([]))
         next_to_it = [
             f"a {game.objects[thing]}"
             for thing in bits(state.at >> state.place * game.width & game.everything)
@@ -102,6 +94,13 @@ class Look:
         ]
         facing = listing([game.receptacles[receptacle] for receptacle in here])
         return f"You are facing the {facing}. Next to it, you see {listing(next_to_it)}."
+
+
+def room(game: Game) -> str:
+    """What one sees as the game begins."""
+    if game.receptacles_at[game.start.place]:
+        return Look().answer(game, game.start, About())
+    return _MIDDLE_OF_THE_ROOM.format(listing([f"a {name}" for name in game.receptacles]))
 
 
 class Inventory:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from prover.environments.alfworld.game import Game
-from prover.environments.alfworld.rules import About, Choice, bits, contents, describe, in_reach
+from prover.environments.alfworld.rules import About, Choice, bits, contents, describe
 from prover.environments.alfworld.state import State
 from prover.environments.alfworld.wording import listing
 
@@ -23,10 +23,11 @@ class ExamineReceptacle:
 
 
 class ExamineObject:
-    """Describes an object in reach or in hand: a box by its contents, anything else by what was done to it."""
+    """Describes what one holds: a box by its contents, anything else by what was done to it. The domain means things in
+    sight too, but a stray comma in it makes that condition impossible, and the benchmark has it so."""
 
     def choices(self, game: Game, state: State) -> Iterable[Choice]:
-        for thing in bits(in_reach(game, state) | state.holding):
+        for thing in bits(state.holding):
             yield f"examine {game.objects[thing]}", About(thing=thing)
 
     def effect(self, game: Game, state: State, about: About) -> State:

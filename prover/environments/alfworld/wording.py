@@ -39,7 +39,7 @@ def help_text() -> str:
     Meanings stand in one column, but for `move`, which the benchmark sets two short.
     """
     lines = (f"  {form:<{31 if form.startswith('move') else 33}} {meaning}" for form, meaning in _COMMANDS)
-    return "\nAvailable commands:\n" + "\n".join(lines) + "\n"
+    return "Available commands:\n" + "\n".join(lines) + "\n"
 
 
 def listing(names: Sequence[str]) -> str:
