@@ -21,7 +21,8 @@ _GAMES_A_CHILD = 6
 _MALFORMED = (
     "", " ", "go", "go to", "take", "take mug", "put", "move", "examine", "use", "open", "close", "xyzzy",
     "look around", "inventory please", "help me", "go to desk 99", "take mug 99 from desk 1", "look.", "Look",
-    "think: I need a mug", "go to loc 1", "examine loc 1", "examine agent1", "wait", "look\nlook", "go to\tdesk 1", "🤖",
+    "think: I need a mug", "go to loc 1", "examine loc 1", "examine agent1", "wait", "look\nlook", "go to\tdesk 1",
+    "🤖",
 )  # fmt: skip
 
 
