@@ -1,0 +1,161 @@
+"""A household of eight places, small enough to train in seconds: the world of the studies in docs/verification.md.
+
+An object is hidden in one place. The agent goes about, finds it, takes it, treats it where the task asks for that, and
+puts it where it belongs. Thousands of episodes are stepped at once; everything below is an array with one row an
+episode (N).
+
+Actions: 0-7 go to that place, 8 take, 9 clean, 10 heat, 11 put. An action that does not fit changes nothing.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+PLACES = 8
+TAKE, CLEAN, HEAT, PUT = 8, 9, 10, 11
+ACTIONS = 12
+KINDS = 5
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """Which tasks a study draws, and how long an episode may be.
+
+    Kinds: 0 object in sight, put; 1 search, put; 2 search, clean, put; 3 search, heat, put; 4 search, clean at a place
+    that has to be found, heat, put.
+    """
+
+    kinds: tuple[int, ...]
+    max_turns: int
+
+
+HOUSEHOLD = Study(kinds=(1,), max_turns=20)
+UNEQUAL = Study(kinds=(0, 1, 2, 3, 4), max_turns=25)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worlds:
+    """N episodes: the task's own arrays first, then what changes. Every array has shape (N,), `searched` (N, 8)."""
+
+    kind: Ints
+    hidden: Ints
+    target: Ints
+    sink: Ints
+    stove: Ints
+    place: Ints
+    searched: Bools
+    holding: Bools
+    clean: Bools
+    hot: Bools
+    turn: Ints
+    success: Bools
+
+    def take(self, rows: Ints) -> "Worlds":
+        """Those rows, in that order; a row may be taken many times. This is the fork."""
+        return Worlds(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def draw(study: Study, tasks: int, rng: np.random.Generator) -> Worlds:
+    """`tasks` fresh episodes of tasks drawn at random."""
+    kind = rng.choice(np.array(study.kinds), size=tasks)
+    places = np.argsort(rng.random((tasks, PLACES)), axis=1)
+    start = rng.integers(0, PLACES, size=tasks)
+    hidden = np.where(kind == 0, start, places[:, 0])
+    target = np.where(kind == 0, (start + 1 + rng.integers(0, PLACES - 1, size=tasks)) % PLACES, places[:, 1])
+    searched = np.zeros((tasks, PLACES), dtype=np.bool_)
+    searched[np.arange(tasks), start] = True
+    nothing = np.zeros(tasks, dtype=np.bool_)
+    return Worlds(
+        kind=kind,
+        hidden=hidden,
+        target=target,
+        sink=places[:, 2],
+        stove=places[:, 3],
+        place=start,
+        searched=searched,
+        holding=nothing,
+        clean=nothing,
+        hot=nothing,
+        turn=np.zeros(tasks, dtype=np.int64),
+        success=nothing,
+    )
+
+
+def step(worlds: Worlds, actions: Ints) -> tuple[Worlds, Bools]:
+    """Every episode's next state, and which actions were accepted. Episodes that succeeded must be left out."""
+    here = worlds.place
+    goes = actions < PLACES
+    moves = goes & (actions != here)
+    takes = (actions == TAKE) & ~worlds.holding & (here == worlds.hidden)
+    cleans = (actions == CLEAN) & worlds.holding & (here == worlds.sink)
+    heats = (actions == HEAT) & worlds.holding & (here == worlds.stove)
+    ready = needs_clean(worlds.kind) <= worlds.clean
+    ready &= needs_hot(worlds.kind) <= worlds.hot
+    puts = (actions == PUT) & worlds.holding & (here == worlds.target) & ready
+    place = np.where(moves, actions, here)
+    searched = worlds.searched.copy()
+    searched[np.arange(len(worlds)), place] = True
+    after = replace(
+        worlds,
+        place=place,
+        searched=searched,
+        holding=worlds.holding | takes,
+        clean=worlds.clean | cleans,
+        hot=worlds.hot | heats,
+        turn=worlds.turn + 1,
+        success=puts,
+    )
+    return after, moves | takes | cleans | heats | puts
+
+
+def needs_clean(kind: Ints) -> Bools:
+    """Whether the task asks for a clean object."""
+    return (kind == 2) | (kind == 4)
+
+
+def needs_hot(kind: Ints) -> Bools:
+    """Whether the task asks for a hot object."""
+    return (kind == 3) | (kind == 4)
+
+
+FEATURES = 6 * PLACES + KINDS + 6
+
+
+def features(worlds: Worlds) -> Floats:
+    """What the policy may know, shape (N, FEATURES): nothing of a place that has not been searched."""
+    rows = np.arange(len(worlds))
+    eye = np.eye(PLACES)
+    seen_object = worlds.searched[rows, worlds.hidden] & ~worlds.holding
+    sink_known = (worlds.kind != 4) | worlds.searched[rows, worlds.sink]
+    flags: Floats = np.stack(
+        [
+            worlds.holding,
+            worlds.clean,
+            worlds.hot,
+            seen_object & (worlds.place == worlds.hidden),
+            worlds.place == worlds.target,
+            (worlds.place == worlds.sink) & sink_known,
+        ],
+        axis=1,
+    ).astype(np.float64)
+    return np.concatenate(
+        [
+            eye[worlds.place],
+            eye[worlds.target],
+            eye[worlds.hidden] * seen_object[:, None],
+            eye[worlds.sink] * (sink_known & needs_clean(worlds.kind))[:, None],
+            eye[worlds.stove] * needs_hot(worlds.kind)[:, None],
+            worlds.searched.astype(np.float64),
+            np.eye(KINDS)[worlds.kind],
+            flags,
+        ],
+        axis=1,
+    )

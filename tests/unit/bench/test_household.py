@@ -1,0 +1,87 @@
+"""The studies' household: its rules, and that a run counts every token that it generates."""
+
+import numpy as np
+import pytest
+
+from bench.frugal import interval
+from bench.household.episodes import play
+from bench.household.methods import GOOD, Judge, Method, audited, verified
+from bench.household.policy import Network
+from bench.household.training import Budget, Run
+from bench.household.world import HEAT, PUT, TAKE, UNEQUAL, Worlds, draw, features, step
+
+
+def act(worlds: Worlds, *actions: int) -> tuple[Worlds, list[bool]]:
+    accepted = []
+    for action in actions:
+        worlds, valid = step(worlds, np.array([action]))
+        accepted.append(bool(valid[0]))
+    return worlds, accepted
+
+
+def one(kind: int) -> Worlds:
+    worlds = draw(UNEQUAL, 400, np.random.default_rng(3))
+    return worlds.take(np.flatnonzero(worlds.kind == kind)[:1])
+
+
+def test_an_object_that_must_be_hot_cannot_be_put_down_cold() -> None:
+    worlds = one(3)
+    hidden, stove, target = int(worlds.hidden[0]), int(worlds.stove[0]), int(worlds.target[0])
+    start = [hidden] if hidden != worlds.place[0] else []
+    cold, accepted = act(worlds, *start, TAKE, target, PUT)
+    assert not accepted[-1] and not cold.success[0]
+    hot, accepted = act(worlds, *start, TAKE, stove, HEAT, target, PUT)
+    assert all(accepted) and hot.success[0]
+
+
+def test_the_policy_sees_nothing_of_a_place_that_was_not_searched() -> None:
+    worlds = draw(UNEQUAL, 500, np.random.default_rng(0))
+    unseen = worlds.take(np.flatnonzero((worlds.kind == 1) & (worlds.hidden != worlds.place)))
+    elsewhere = Worlds(
+        **{
+            name: (getattr(unseen, name) if name != "hidden" else (unseen.place + 1) % 8)
+            for name in Worlds.__dataclass_fields__
+        }
+    )
+    assert np.array_equal(features(unseen), features(elsewhere))
+
+
+def test_the_step_limit_counts_turns_that_are_used_already() -> None:
+    rng = np.random.default_rng(1)
+    worlds = draw(UNEQUAL, 50, rng)
+    late = Worlds(
+        **{
+            name: (getattr(worlds, name) if name != "turn" else worlds.turn + 20)
+            for name in Worlds.__dataclass_fields__
+        }
+    )
+    assert play(Network(rng), late, UNEQUAL, rng).length.max() <= UNEQUAL.max_turns - 20
+
+
+def test_the_gradient_step_raises_what_has_an_advantage() -> None:
+    rng = np.random.default_rng(2)
+    network = Network(rng)
+    x = features(draw(UNEQUAL, 3, rng))
+    actions = np.array([0, TAKE, PUT])
+    before = network.probabilities(x)[np.arange(3), actions]
+    network.ascend(x, actions, np.array([1.0, -1.0, 0.0]), rate=1e-3)
+    after = network.probabilities(x)[np.arange(3), actions]
+    assert after[0] > before[0] and after[1] < before[1]
+
+
+@pytest.mark.parametrize("method", [Method(), audited(GOOD), verified(Judge(right=0.0), 2, 3.0, train=True)])
+def test_a_run_stops_at_its_tokens_and_counts_continuations(method: Method) -> None:
+    run = Run(UNEQUAL, method, rate=0.01, seed=0, start=0.03)
+    run.train(Budget(tokens=12_000))
+    tally = run.tally
+    assert 12_000 <= tally.tokens < 12_000 + 8_000
+    assert tally.curve[-1][0] == tally.tokens
+    if method.pay != "audited":  # whether one was audited is drawn at random
+        assert (tally.continuation_tokens > 0) == (method.pay == "verified")
+
+
+def test_an_interval_of_one_value_claims_nothing() -> None:
+    assert interval([0.3]) == (0.3, float("-inf"), float("inf"))
+    mean, low, high = interval([0.1, 0.2, 0.3])
+    assert (mean, high - mean) == (pytest.approx(0.2), pytest.approx(4.303 * 0.1 / 3**0.5, rel=1e-3))
+    assert low < 0.0 < high
