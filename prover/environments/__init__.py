@@ -10,7 +10,7 @@ ENVIRONMENTS: Mapping[str, str] = {
     "alfworld-stock": "prover.environments.alfworld.stock:replayed_stock",
     "chain": "prover.environments.chain:ChainEnvironment",
 }
-"""Name -> "module:factory". A module is imported when asked for, so that one environment's needs are not everybody's."""
+"""Name -> "module:factory". A module is imported when asked for: one environment's needs are not everybody's."""
 
 __all__ = ["ENVIRONMENTS", "Environment", "Observation", "Step", "make"]
 

@@ -139,7 +139,7 @@ def _walks(world: _World, goal: Goal) -> Iterator[_Walk]:
 
 
 def _is_a(world: _World, entity: str, kind: str) -> bool:
-    return world.types[entity] == kind + "type"
+    return world.types.get(entity) == kind + "type"
 
 
 def _light_walks(world: _World, goal: Goal, things: Sequence[str]) -> Iterator[_Walk]:
