@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from services.judge.contrast import Contrast
 from services.judge.controls import BoundaryValues, Oracle, Uniform
+from services.judge.llm import Endpoint, Llm
 from services.judge.question import Judge, ProposeLimits
 
 __all__ = ["JUDGES", "Judge", "JudgeOptions", "ProposeLimits", "make"]
@@ -23,14 +24,22 @@ class JudgeOptions:
     """What a judge may need to be made.
 
     Attributes:
+        endpoint: the chat server of `llm`.
         values: the truth, for `oracle` alone.
     """
 
+    endpoint: Endpoint | None = None
     values: BoundaryValues | None = None
 
 
 def _contrast(options: JudgeOptions) -> Judge:
     return Contrast()
+
+
+def _llm(options: JudgeOptions) -> Judge:
+    if options.endpoint is None:
+        raise ValueError("judge: 'llm' needs the address and the model of a chat server")
+    return Llm(options.endpoint)
 
 
 def _random(options: JudgeOptions) -> Judge:
@@ -45,6 +54,7 @@ def _oracle(options: JudgeOptions) -> Judge:
 
 JUDGES: Mapping[str, Callable[[JudgeOptions], Judge]] = {
     "contrast": _contrast,
+    "llm": _llm,
     "random": _random,
     "oracle": _oracle,
 }
