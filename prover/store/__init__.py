@@ -1,16 +1,26 @@
 """What is kept between tasks: analyses in Redis, documents at any fsspec address."""
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError as StoreError
 
 from prover.store.analyses import AnalysisStore, Event, follow
 from prover.store.blobs import Blobs
 
-__all__ = ["AnalysisStore", "Blobs", "Event", "follow", "open_store"]
+__all__ = ["AnalysisStore", "Blobs", "Event", "StoreError", "follow", "open_store"]
 
 
-def open_store(redis_url: str, blob_url: str) -> AnalysisStore:
-    """A store for the event loop that is running now."""
+def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024) -> AnalysisStore:
+    """A store for the event loop that is running now.
+
+    Its methods raise StoreError where Redis does not answer, after three more tries. Every caller that waits for an
+    event holds one of the `max_connections`; one more than those is an error, so callers bound their waiting.
+    """
     redis = Redis.from_url(
-        redis_url, socket_timeout=30.0, socket_connect_timeout=5.0, health_check_interval=30, decode_responses=True
+        redis_url,
+        socket_timeout=30.0,
+        socket_connect_timeout=5.0,
+        health_check_interval=30,
+        decode_responses=True,
+        max_connections=max_connections,
     )
     return AnalysisStore(redis, Blobs(blob_url))

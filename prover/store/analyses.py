@@ -36,7 +36,10 @@ class AnalysisStore:
         self._blobs = blobs
 
     async def create(self, analysis_id: str, group: Group, options: Options) -> Analysis:
-        """Stores a new analysis as queued. The group's document is written first: a record never lacks it."""
+        """Stores a new analysis as queued; one that is there already stays as it is and is answered.
+
+        The group's document is written first: a record never lacks it.
+        """
         await self._blobs.write(f"{analysis_id}/group.json", encoding.GROUP.dump_json(group))
         now = time.time()
         analysis = Analysis(
@@ -47,7 +50,7 @@ class AnalysisStore:
             created_at=now,
             updated_at=now,
         )
-        fields: dict[Any, Any] = {
+        fields: dict[str, str | float] = {
             "status": analysis.status.value,
             "options": encoding.encode("options", options),
             "policy_version": group.policy_version,
@@ -55,13 +58,13 @@ class AnalysisStore:
             "updated_at": now,
             "attempts": 0,
         }
-        async with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.hset(_key(analysis_id), mapping=fields)
-            pipeline.zadd(_INDEX, {analysis_id: now})
-            pipeline.zadd(_ACTIVE, {analysis_id: now})
-            pipeline.xadd(_events(analysis_id), {"event": "status", "data": json.dumps({"status": "queued"})})
-            await pipeline.execute()
-        return analysis
+        arguments: list[str | float] = [now, analysis_id, json.dumps({"status": "queued"})]
+        for name, value in fields.items():
+            arguments += [name, value]
+        keys = [_key(analysis_id), _INDEX, _ACTIVE, _events(analysis_id)]
+        if await self._redis.eval(scripts.CREATE, len(keys), *keys, *arguments):
+            return analysis
+        return await self.get(analysis_id) or analysis
 
     async def get(self, analysis_id: str) -> Analysis | None:
         """The analysis as it stands, or None."""
@@ -96,15 +99,17 @@ class AnalysisStore:
             " ".join(following),
         ]
         for name, value in fields.items():
-            arguments += [name, encoding.encode(name, value)]
+            if value is not None:
+                arguments += [name, encoding.encode(name, value)]
         keys = [_key(analysis_id), _events(analysis_id), _ACTIVE]
         return bool(await self._redis.eval(scripts.MOVE, len(keys), *keys, *arguments))
 
     async def advance_round(self, analysis_id: str, *, current: Round | None, following: Round) -> bool:
         """Sets the next round if `current` is the present one. False where someone else was first."""
         encoded = "" if current is None else encoding.encode("round", current)
-        arguments = [time.time(), encoded, encoding.encode("round", following)]
-        return bool(await self._redis.eval(scripts.ADVANCE, 1, _key(analysis_id), *arguments))
+        arguments = [time.time(), encoded, encoding.encode("round", following), analysis_id]
+        keys = [_key(analysis_id), _ACTIVE]
+        return bool(await self._redis.eval(scripts.ADVANCE, len(keys), *keys, *arguments))
 
     async def record_outcome(self, analysis_id: str, *, side: str, sample: int, outcome: Outcome) -> bool:
         """Writes one continuation's outcome if it is the first for that sample. False where it changed nothing."""
@@ -156,10 +161,14 @@ class AnalysisStore:
 
     async def recent(self, *, limit: int = 50, before: float | None = None) -> list[Analysis]:
         """Newest first; `before` pages on from the `created_at` of the last one seen."""
-        newest = "+inf" if before is None else f"({before}"
+        newest = "+inf" if before is None else f"({before!r}"
         ids = await self._redis.zrevrangebyscore(_INDEX, newest, "-inf", start=0, num=limit)
-        found = [await self.get(str(analysis_id)) for analysis_id in ids]
-        return [analysis for analysis in found if analysis is not None]
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for analysis_id in ids:
+                pipeline.hgetall(_key(str(analysis_id)))
+            records = await pipeline.execute()
+        # A record may be gone since: deleting is not one step.
+        return [encoding.analysis(str(found), record) for found, record in zip(ids, records, strict=True) if record]
 
     async def delete(self, analysis_id: str) -> bool:
         """Removes every trace. Tasks under way notice at their next write. False where there was nothing."""
@@ -178,18 +187,43 @@ class AnalysisStore:
         owner, _, digest = str(await self._redis.get(name) or value).partition(" ")
         return owner, digest
 
+    async def find_key(self, key: str) -> tuple[str, str] | None:
+        """Idempotency: the (analysis id, body digest) that `key` stands for, or None."""
+        claimed = await self._redis.get(f"prover:idempotency:{key}")
+        if claimed is None:
+            return None
+        owner, _, digest = str(claimed).partition(" ")
+        return owner, digest
+
     async def stalled(self, *, idle_s: float, limit: int = 100) -> list[str]:
         """Analyses under way that nothing has happened to for `idle_s`."""
         ids = await self._redis.zrangebyscore(_ACTIVE, "-inf", time.time() - idle_s, start=0, num=limit)
         return [str(analysis_id) for analysis_id in ids]
 
-    async def note_attempt(self, analysis_id: str) -> int:
-        """Counts one attempt to get a stalled analysis going; progress sets the count back to 0."""
+    async def note_attempt(self, analysis_id: str, *, patience_s: float = 0.0) -> int:
+        """Counts one attempt to get a stalled analysis going; progress sets the count back to 0.
+
+        It counts as stalled again `patience_s` later than it otherwise would.
+        """
         if not await self._redis.exists(_key(analysis_id)):
             await self._redis.zrem(_ACTIVE, analysis_id)
             return 0
-        await self._redis.zadd(_ACTIVE, {analysis_id: time.time()}, xx=True)
+        await self._redis.zadd(_ACTIVE, {analysis_id: time.time() + patience_s}, xx=True)
         return int(await self._redis.hincrby(_key(analysis_id), "attempts", 1))
+
+    async def keep_alive(self, analysis_id: str) -> bool:
+        """Says that somebody is at work on it, though nothing is to be seen yet. False where it is not under way."""
+        keys = [_key(analysis_id), _ACTIVE]
+        return bool(await self._redis.eval(scripts.KEEP_ALIVE, len(keys), *keys, time.time(), analysis_id))
+
+    async def hold_lock(self, name: str, *, owner: str, ttl_s: float) -> bool:
+        """Takes the lock or holds on to it for `ttl_s` more. False where another owner has it."""
+        key = f"prover:lock:{name}"
+        return bool(await self._redis.eval(scripts.HOLD, 1, key, owner, int(ttl_s * 1000)))
+
+    async def waiting_messages(self, queue: str) -> int:
+        """How many messages of a Celery queue on this Redis no worker has taken yet."""
+        return int(await self._redis.llen(queue))
 
     async def active(self) -> int:
         """How many analyses are under way."""
@@ -198,6 +232,10 @@ class AnalysisStore:
     async def ping(self) -> None:
         """Raises where Redis does not answer."""
         await self._redis.ping()
+
+    async def aclose(self) -> None:
+        """Lets the connections go."""
+        await self._redis.aclose()
 
     async def _document(self, analysis_id: str, name: str) -> bytes:
         content = await self._blobs.read(f"{analysis_id}/{name}.json")
@@ -210,12 +248,14 @@ async def follow(store: AnalysisStore, analysis_id: str, *, after: str = "0") ->
     """Events as they happen, until the analysis has ended."""
     last = after
     while True:
-        events = await store.events(analysis_id, after=last, wait_s=5.0)
+        analysis = await store.get(analysis_id)
+        ended = analysis is None or analysis.status in END_STATES
+        # An end state comes together with its event, so that a look after it was seen finds everything.
+        events = await store.events(analysis_id, after=last, wait_s=0.0 if ended else 5.0)
         for event in events:
             last = event.id
             yield event
-        analysis = await store.get(analysis_id)
-        if analysis is None or (analysis.status in END_STATES and not events):
+        if ended and not events:
             return
 
 

@@ -27,7 +27,7 @@ class Blobs:
         await asyncio.to_thread(self._delete_all, prefix)
 
     def _write(self, name: str, content: bytes) -> None:
-        path = f"{self._root}/{name}"
+        path = self._path(name)
         self._filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
         draft = f"{path}.{uuid4().hex}"
         self._filesystem.pipe_file(draft, content)
@@ -35,12 +35,18 @@ class Blobs:
 
     def _read(self, name: str) -> bytes | None:
         try:
-            return bytes(self._filesystem.cat_file(f"{self._root}/{name}"))
+            return bytes(self._filesystem.cat_file(self._path(name)))
         except FileNotFoundError:
             return None
 
     def _delete_all(self, prefix: str) -> None:
         try:
-            self._filesystem.rm(f"{self._root}/{prefix}", recursive=True)
+            self._filesystem.rm(self._path(prefix), recursive=True)
         except FileNotFoundError:
             return
+
+    def _path(self, name: str) -> str:
+        parts = name.split("/")
+        if any(part in ("", ".", "..") for part in parts):
+            raise ValueError(f"blob name: was {name!r}; expected parts that stay below {self._root}")
+        return f"{self._root}/{name}"

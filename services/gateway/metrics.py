@@ -1,0 +1,77 @@
+"""What the gateway counts, for Prometheus. A registry of its own: nothing is shared between two gateways."""
+
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.gateway.sweep import Swept
+
+
+class Metrics:
+    """Counters of one gateway."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "prover_gateway_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "prover_gateway_request_seconds", "Time to the whole answer.", ["method", "route"], registry=self._registry
+        )
+        self._open = Gauge("prover_gateway_open_requests", "Requests being answered.", registry=self._registry)
+        self._submitted = Counter("prover_gateway_submissions", "Submissions accepted.", registry=self._registry)
+        self._resent = Counter("prover_gateway_resent", "Idle analyses sent again.", registry=self._registry)
+        self._given_up = Counter("prover_gateway_given_up", "Idle analyses failed.", registry=self._registry)
+        self._active = Gauge("prover_gateway_active_analyses", "Analyses under way.", registry=self._registry)
+
+    def submitted(self) -> None:
+        """One submission was accepted."""
+        self._submitted.inc()
+
+    def swept(self, swept: Swept) -> None:
+        """What one look of the sweep did."""
+        self._resent.inc(swept.sent)
+        self._given_up.inc(swept.failed)
+
+    def active(self, count: float) -> None:
+        """So many analyses are under way now; NaN where nobody knows."""
+        self._active.set(count)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    @property
+    def middleware(self) -> Callable[[ASGIApp], ASGIApp]:
+        """Measures every request by its route, never by its path: ids would make endless labels."""
+
+        def wrap(app: ASGIApp) -> ASGIApp:
+            async def measured(scope: Scope, receive: Receive, send: Send) -> None:
+                if scope["type"] != "http":
+                    await app(scope, receive, send)
+                    return
+                await self._measure(app, scope, receive, send)
+
+            return measured
+
+        return wrap
+
+    async def _measure(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = time.perf_counter(), 500
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        self._open.inc()
+        try:
+            await app(scope, receive, note_status)
+        finally:
+            self._open.dec()
+            route = getattr(scope.get("route"), "path", "unknown")
+            self._requests.labels(scope["method"], route, str(status)).inc()
+            self._seconds.labels(scope["method"], route).observe(time.perf_counter() - started)
