@@ -1,7 +1,7 @@
 """The whole system in one process, without Redis, gRPC or HTTP: the file to read first.
 
-The real logic of rollout, judge and verifier, composed by hand; only the queue is a list. What the services' other files
-add is transport.
+The real logic of rollout, judge and verifier, composed by hand; only the queue is a list. What the other files of the
+services add is transport.
 """
 
 import random
