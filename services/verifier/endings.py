@@ -1,0 +1,64 @@
+"""How an analysis ends: credit first, then the state, so that whoever sees the state finds the credit."""
+
+import logging
+
+from prover.analysis import Analysis
+from prover.credit.advantages import assign_credit
+from prover.lifecycle import Status
+from prover.store.analyses import AnalysisStore
+from prover.trajectory import Group, Judgement, Segment, Verification
+from services.verifier.metrics import Metrics
+
+_log = logging.getLogger("verifier")
+
+
+class Endings:
+    """Writes the end of an analysis, once. Who comes second changes nothing."""
+
+    def __init__(self, store: AnalysisStore, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+
+    async def plain(self, analysis: Analysis, group: Group, status: Status, **fields: object) -> None:
+        """Ends with the group's own advantages: nothing was verified, and nothing is added."""
+        credit = assign_credit(group, normalise_std=analysis.options.normalise_std)
+        await self._store.write_credit(analysis.id, credit)
+        await self._move(analysis.id, status, fields)
+
+    async def verified(self, analysis: Analysis, group: Group, judgement: Judgement, verdict: Verification) -> None:
+        """Ends with the segment's bonus on top of the group's advantages."""
+        segment = judgement.proposals[0].segment
+        await self._write(analysis, group, segment, verdict.bonus)
+        if await self._move(analysis.id, Status.DONE, {"judgement": judgement, "verification": verdict}):
+            return
+        settled = await self._store.get(analysis.id)
+        if settled is not None and settled.verification is not None and settled.verification != verdict:
+            # Someone else settled first, on other grounds: the credit must be the one that goes with that verdict.
+            await self._write(analysis, group, segment, settled.verification.bonus)
+
+    async def failed(self, analysis_id: str, reason: str) -> None:
+        """Ends with a reason that a person can act on, and the group's own advantages where there is a group."""
+        analysis = await self._store.get(analysis_id)
+        if analysis is None:
+            return
+        try:
+            group = await self._store.group(analysis_id)
+        except KeyError:
+            await self._move(analysis_id, Status.FAILED, {"error": reason})
+            return
+        await self.plain(analysis, group, Status.FAILED, error=reason)
+
+    async def _write(self, analysis: Analysis, group: Group, segment: Segment, bonus: float) -> None:
+        credit = assign_credit(group, segment=segment, bonus=bonus, normalise_std=analysis.options.normalise_std)
+        await self._store.write_credit(analysis.id, credit)
+
+    async def _move(self, analysis_id: str, status: Status, fields: dict[str, object]) -> bool:
+        moved = await self._store.move(analysis_id, status, **fields)
+        if moved:
+            self._metrics.analyses.labels(status.value).inc()
+            _log.info("analysis ended", extra={"analysis": analysis_id, "status": status.value, **_said(fields)})
+        return moved
+
+
+def _said(fields: dict[str, object]) -> dict[str, object]:
+    return {name: fields[name] for name in ("error", "note") if name in fields}

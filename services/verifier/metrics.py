@@ -1,0 +1,43 @@
+"""What the verifier counts, for Prometheus."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+_WAITS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+
+
+class Metrics:
+    """One set a process, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.waits = Histogram(
+            "prover_verifier_queue_wait_seconds",
+            "From sending a task to starting it.",
+            ["task"],
+            buckets=_WAITS_S,
+            registry=self.registry,
+        )
+        self.tasks = Counter(
+            "prover_verifier_tasks_total", "Tasks by how they ended.", ["task", "end"], registry=self.registry
+        )
+        self.continuations = Counter(
+            "prover_verifier_continuations_total",
+            "Continuations by outcome; a duplicate was played although another one had been recorded.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "prover_verifier_continuation_seconds",
+            "Playing one continuation to its end.",
+            buckets=_WAITS_S,
+            registry=self.registry,
+        )
+        self.tokens = Counter(
+            "prover_verifier_sampled_tokens_total", "Tokens sampled in continuations.", registry=self.registry
+        )
+        self.analyses = Counter(
+            "prover_verifier_analyses_total",
+            "Analyses ended here, by state: not_restorable counts the failures to restore.",
+            ["status"],
+            registry=self.registry,
+        )
