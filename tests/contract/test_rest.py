@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from rest_server import RunningGateway, play_through, running_gateway
 
 from prover.lifecycle import Status
 from services.gateway.examples import SUBMISSION_EXAMPLE
+from tests.rest_server import RunningGateway, play_through, running_gateway
 
 
 @pytest.fixture
