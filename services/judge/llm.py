@@ -89,11 +89,11 @@ class Llm:
             reply_tokens=self._endpoint.reply_tokens,
             prices=self._endpoint.prices,
         )
-        ended = await self._hold(interview, limits)
+        ended = await self._hold(interview, limits, left_s=limits.timeout_s - (monotonic() - started))
         cost = interview.cost(seconds=monotonic() - started)
         return self._judgement(ended.proposals, ended.why_none, cost, interview.repairs)
 
-    async def _hold(self, interview: Interview, limits: ProposeLimits) -> Ended:
+    async def _hold(self, interview: Interview, limits: ProposeLimits, *, left_s: float) -> Ended:
         """The interview within its time, by the first way of asking that the server takes."""
         endpoint = self._endpoint
         fields: dict[str, object] = {"model": endpoint.model}
@@ -102,7 +102,7 @@ class Llm:
         refused: Refused | None = None
         try:
             http = httpx.AsyncClient(timeout=limits.timeout_s, verify=self._tls)
-            async with asyncio.timeout(limits.timeout_s), http:
+            async with asyncio.timeout(left_s), http:
                 client = ChatClient(http, url=endpoint.url, api_key=endpoint.api_key)
                 for mode in self._modes:
                     try:

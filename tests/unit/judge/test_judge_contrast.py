@@ -1,5 +1,7 @@
 """The judge without a model, and the two controls."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ def flat(_: Trajectory) -> list[float]:
     return []
 
 
+@cache
 def households(count: int) -> list[tuple[Group, dict[str, tuple[float, ...]]]]:
     found = (Household(seed).group() for seed in range(1000, 1200))
     mixed = (pair for pair in found if eligible(sum(t.success for t in pair[0].trajectories), 8))
@@ -79,7 +82,7 @@ def test_a_number_belongs_to_the_word_before_it() -> None:
 
 @pytest.mark.parametrize("name", sorted(JUDGES))
 async def test_every_judge_names_disjoint_valid_segments_and_does_so_again(name: str) -> None:
-    for whole, values in households(6):
+    for whole, values in households(12)[:6]:
         judge: Judge = make(name, JudgeOptions(values=lambda one, values=values: values[one.id]))
         limits = ProposeLimits(max_proposals=3)
         found = [(await judge.propose(whole, limits)).proposals for _ in range(2)]
@@ -130,7 +133,7 @@ async def test_a_group_without_contrast_is_the_callers_mistake(name: str, succes
 
 async def test_on_households_contrast_gains_far_more_than_random_and_less_than_the_truth() -> None:
     gains = dict[str, list[float]](contrast=[], random=[], oracle=[])
-    for whole, values in households(25):
+    for whole, values in households(12):
         for name, mine in gains.items():
             judge = make(name, JudgeOptions(values=lambda one, values=values: values[one.id]))
             for proposal in (await judge.propose(whole, ProposeLimits())).proposals:

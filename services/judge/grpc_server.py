@@ -1,0 +1,59 @@
+"""`JudgeService` on the wire: decode, call, encode.
+
+Statuses: INVALID_ARGUMENT for a judge that is not to be had and for a group that cannot be judged. A judge that finds
+nothing, or whose model does not answer, is no error: the response says why there is no proposal.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import grpc
+
+from prover.rpc import convert
+from prover.rpc.servers import Register
+from prover.rpc.v1 import judge_pb2, judge_pb2_grpc
+from prover.trajectory import Judgement
+from services.judge.question import Judge, ProposeLimits
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+_MARGIN = 0.8
+"""The share of the caller's deadline that a judge may use: the answer has to get back in time."""
+
+
+def judge_service(judges: Mapping[str, Judge], *, judged: Callable[[Judgement], None]) -> Register:
+    """Adds `JudgeService` with these judges to a server. `judged` hears of every judgement."""
+
+    def register(server: grpc.aio.Server) -> str:
+        judge_pb2_grpc.add_JudgeServiceServicer_to_server(_Servicer(judges, judged), server)
+        return judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name
+
+    return register
+
+
+class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
+    def __init__(self, judges: Mapping[str, Judge], judged: Callable[[Judgement], None]) -> None:
+        self._judges, self._judged = judges, judged
+
+    async def Propose(self, request: judge_pb2.ProposeRequest, context: _Context) -> judge_pb2.ProposeResponse:
+        answer = judge_pb2.ProposeResponse()
+        try:
+            if request.judge not in self._judges:
+                raise ValueError(f"judge: was {request.judge!r}; expected one of {', '.join(sorted(self._judges))}")
+            group = convert.group_from_wire(request.group)
+            judgement = await self._judges[request.judge].propose(group, _limits(request, context.time_remaining()))
+            self._judged(judgement)
+            answer = convert.judgement_to_wire(judgement)
+        except ValueError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return answer
+
+    async def ListJudges(self, request: judge_pb2.ListJudgesRequest, context: _Context) -> judge_pb2.ListJudgesResponse:
+        return judge_pb2.ListJudgesResponse(judges=sorted(self._judges))
+
+
+def _limits(request: judge_pb2.ProposeRequest, remaining_s: float | None) -> ProposeLimits:
+    """The defaults, within the caller's deadline."""
+    longest_s = ProposeLimits().timeout_s
+    if remaining_s is not None:
+        longest_s = min(longest_s, max(_MARGIN * remaining_s, 0.01))
+    return ProposeLimits(max_proposals=request.max_proposals or 1, seed=request.seed, timeout_s=longest_s)
