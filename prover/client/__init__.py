@@ -1,0 +1,21 @@
+"""The Python client of the REST API."""
+
+from prover.client.async_client import AsyncProverClient
+from prover.client.client import ProverClient
+from prover.client.documents import Advantages, Analysis, Event, Page, Policy
+from prover.client.errors import GatewayUnreachable, ProblemError
+from prover.client.group_json import group_to_json, options_to_json
+
+__all__ = [
+    "Advantages",
+    "Analysis",
+    "AsyncProverClient",
+    "Event",
+    "GatewayUnreachable",
+    "Page",
+    "Policy",
+    "ProblemError",
+    "ProverClient",
+    "group_to_json",
+    "options_to_json",
+]

@@ -34,13 +34,12 @@ def mistakes(submission: Submission, known: KnownNames) -> list[Mistake]:
 def _names(submission: Submission, known: KnownNames) -> Iterator[Mistake]:
     options, task = submission.options, submission.group.task
     asked = [
+        ("group.task.environment", task.environment, known.environments),
         ("options.judge", options.judge, known.judges),
         ("options.mode", options.mode, known.modes),
         ("options.agent", options.agent, known.agents),
         ("options.policy", options.policy, known.policies),
     ]
-    if options.continuations == "internal":
-        asked.insert(0, ("group.task.environment", task.environment, known.environments))
     for field, name, names in asked:
         if name is not None and names is not None and name not in names:
             yield Mistake(field=field, was=shown(name), expected=f"one of {', '.join(sorted(names))}")

@@ -201,7 +201,7 @@ class Gateway:
         found = mistakes(submission, known)
         if found:
             raise problems.invalid_analysis(found)
-        if self._doors.check_task is not None and submission.options.continuations == "internal":
+        if self._doors.check_task is not None:
             await self._try_task(submission.group.task.to_noun(), self._doors.check_task)
 
     async def _try_task(self, task: Task, check: Callable[[Task], None]) -> None:

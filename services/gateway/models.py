@@ -25,7 +25,7 @@ class _Strict(BaseModel):
 class TaskIn(_Strict):
     """Enough to reset an environment."""
 
-    environment: _Name = Field(description="A name the service knows, or any where continuations are external.")
+    environment: _Name = Field(description="A name that the service knows.")
     task_id: Annotated[str, Field(min_length=1, max_length=1000)]
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     options: dict[str, JsonValue] = Field(default_factory=dict)
@@ -116,7 +116,7 @@ class OptionsIn(_Strict):
     weight: Annotated[float | None, Field(ge=0, le=1000, alias="lambda", description="Multiplies delta.")] = None
     max_turns: Annotated[int, Field(ge=1, le=10_000)] = _DEFAULTS.max_turns
     policy: _Name | None = Field(default=None, description="null or absent: the first engine the gateway knows.")
-    continuations: Literal["internal", "external"] = "internal"
+    continuations: Literal["internal"] = "internal"
     fidelity: Literal["exact", "contains"] = "exact"
     agent: _Name = _DEFAULTS.agent
     temperature: Annotated[float, Field(ge=0, le=100)] = _DEFAULTS.temperature

@@ -1,0 +1,133 @@
+"""What the gateway answers, as it answers it: JSON documents with types. docs/rest.md says what the fields mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypedDict
+
+Json = object
+"""A JSON value. Task options are the caller's own, so nothing more can be said of it."""
+
+
+class Proposal(TypedDict):
+    """Where the judge says to look. Both turns are inside."""
+
+    trajectory_id: str
+    first_turn: int
+    last_turn: int
+    failure_mode: str
+    reason: str
+    judge: str
+    prompt_version: str
+    repairs: int
+
+
+class Count(TypedDict):
+    """Continuations of one boundary."""
+
+    successes: int
+    samples: int
+
+
+class Tokens(TypedDict):
+    """Tokens that continuations sampled."""
+
+    before: int
+    after: int
+
+
+class Verification(TypedDict):
+    """What outcomes say of the segment."""
+
+    before: Count
+    after: Count
+    delta: float
+    interval: list[float]
+    probability_positive: float
+    bonus: float
+    stopped_because: str
+    tokens: Tokens
+
+
+class JudgeCost(TypedDict):
+    """What the judgement cost."""
+
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    invalid_answers: int
+    seconds: float
+    usd: float
+
+
+class Cost(TypedDict):
+    """What the analysis has cost so far."""
+
+    judge: JudgeCost | None
+    continuations: int
+    continuation_tokens: int
+
+
+class Summary(TypedDict):
+    """One line of the list. Times are RFC 3339."""
+
+    id: str
+    status: str
+    policy_version: str
+    created_at: str
+    updated_at: str
+    proposal: Proposal | None
+    verification: Verification | None
+    error: str | None
+    note: str | None
+
+
+class Analysis(Summary):
+    """The whole answer."""
+
+    options: dict[str, Json]
+    cost: Cost
+
+
+class Page(TypedDict):
+    """Analyses, newest first. `next` is the `before` of the next page; None on the last."""
+
+    analyses: list[Summary]
+    next: str | None
+
+
+class TurnAdvantage(TypedDict):
+    """One turn; one number for each sampled token where token ids were given."""
+
+    turn: int
+    advantage: float
+    token_advantages: list[float] | None
+
+
+class TrajectoryAdvantages(TypedDict):
+    """One trajectory; `group_advantage` is that before the segment's bonus."""
+
+    trajectory_id: str
+    group_advantage: float
+    turns: list[TurnAdvantage]
+
+
+class Advantages(TypedDict):
+    """One entry a trajectory, in the order of the group."""
+
+    trajectories: list[TrajectoryAdvantages]
+
+
+class Policy(TypedDict):
+    """What the policy engine serves now."""
+
+    model: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event of an analysis: "status" or "outcome"."""
+
+    id: str
+    event: str
+    data: Mapping[str, Json]
