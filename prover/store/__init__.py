@@ -1,6 +1,8 @@
 """What is kept between tasks: analyses in Redis, documents at any fsspec address."""
 
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
 from redis.exceptions import RedisError as StoreError
 
 from prover.store.analyses import AnalysisStore, Event, follow
@@ -22,5 +24,7 @@ def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024) ->
         health_check_interval=30,
         decode_responses=True,
         max_connections=max_connections,
+        # A client made from an address has no retries of its own. All our writes may be made twice.
+        retry=Retry(ExponentialBackoff(base=0.1, cap=1.0), 3),
     )
     return AnalysisStore(redis, Blobs(blob_url))

@@ -1,6 +1,8 @@
 """The Celery side: one place for its settings, and the sending of tasks by name."""
 
 import asyncio
+import os
+import socket
 import time
 from typing import Any
 
@@ -68,7 +70,7 @@ def work(app: Celery, queue: str, *, concurrency: int) -> int:
         queues=[queue],
         pool="threads",
         concurrency=concurrency,
-        hostname=f"{queue}@%h-%d",
+        hostname=f"{queue}-{os.getpid()}@{socket.gethostname()}",
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,

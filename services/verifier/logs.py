@@ -29,5 +29,6 @@ def log_as_json(level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.captureWarnings(True)
     logging.getLogger("verifier").setLevel(level)
     logging.getLogger("celery.apps.worker").setLevel(level)
