@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from prover.environments.alfworld.expert_memory import Memory, kind, read_goal
-from prover.environments.alfworld.expert_plan import TOOLS, plan
+from prover.environments.alfworld.expert_plan import plan, plan_from
 from prover.environments.alfworld.rooms import ROOMS
 from prover.environments.environment import Environment
 from prover.trajectory import Task
 
-__all__ = ["Demonstration", "Searcher", "explore", "plan"]
+__all__ = ["Demonstration", "Searcher", "explore", "plan", "plan_from"]
+
+_TOOLS: Mapping[str, str] = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+"""Treatment -> the type of receptacle that it needs."""
 
 _UNLIKELY = 0.02
 """Weight of a receptacle in which such a thing has never been seen: looked into last, as a rule."""
@@ -73,7 +76,7 @@ class Searcher:
         return kind(place) == self._goal.target
 
     def _treat(self, treatment: str, holding: str) -> str:
-        tools = [place for place in self._memory.receptacles if kind(place) == TOOLS[treatment]]
+        tools = [place for place in self._memory.receptacles if kind(place) == _TOOLS[treatment]]
         if not tools:
             return "look"
         return self._go(tools[0]) or f"{treatment} {holding} with {tools[0]}"

@@ -4,8 +4,7 @@ Works on the texts of both releases, after any commands, sensible or not.
 """
 
 import re
-
-from prover.environments.alfworld.expert_plan import Goal
+from dataclasses import dataclass
 
 _NAME = re.compile(r"[a-z]+ \d+")
 _SEEN = re.compile(r"(?:On the (\w+ \d+)|The (\w+ \d+) is open\. In it), you see (.*?)\.")
@@ -23,6 +22,25 @@ _GOALS = (
     re.compile(r"put (?:a|some) (?P<thing>\w+) (?:in|on) (?P<target>\w+)"),
     re.compile(r"(?:look at|examine the) (?P<thing>\w+) (?:under|with) the (?P<light>\w+)"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What a game asks for. Types are in lower case, as in the names that the game shows.
+
+    Attributes:
+        thing: the type of the object.
+        target: the type of the receptacle that it goes to; of the lamp where `light`.
+        treatment: "clean", "heat", "cool" or None.
+        count: how many objects.
+        light: the object is to be looked at under a lamp, not put anywhere.
+    """
+
+    thing: str
+    target: str
+    treatment: str | None = None
+    count: int = 1
+    light: bool = False
 
 
 def read_goal(text: str) -> Goal:
