@@ -10,8 +10,6 @@ record is bench/results/alfworld.json. A run of one kind keeps what a run of the
 import argparse
 import json
 import os
-import platform
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -22,9 +20,9 @@ from typing import Any, cast
 from bench.alfworld_differential import Assignment, Comparison, compare_all
 from bench.alfworld_games import games
 from bench.alfworld_speed import Effort, Measurement, measure_all
+from bench.record import RESULTS, commit, write_record
 from prover.environments.alfworld.wording import RELEASES
 
-RESULT = Path(__file__).parent / "results" / "alfworld.json"
 _STEPS_A_WALK = 50
 _SHOWN_DIFFERENCES = 20
 
@@ -38,7 +36,7 @@ def run(*, data_dir: Path | None = None, count: int | None = 12, first_seed: int
         "games": "generated" if data_dir is None else "real",
         "count": count,
         "first_seed": first_seed,
-        "commit": _commit(),
+        "commit": commit(),
         **asdict(effort),
     }
     measurements = list(measure_all(games(data_dir=data_dir, count=count, first_seed=first_seed), effort=effort))
@@ -54,7 +52,7 @@ def run_differential(
         "walks": walks,
         "steps_a_walk": _STEPS_A_WALK,
         "first_seed": first_seed,
-        "commit": _commit(),
+        "commit": commit(),
     }
     assignments = [
         Assignment(name=name, content=content, walks=walks, steps=_STEPS_A_WALK, seed=first_seed)
@@ -124,34 +122,16 @@ def _row(release: str, comparisons: Iterable[Comparison]) -> Record:
 
 def _write(kind: str, *, settings: Record, headline: Record, rows: Sequence[Record]) -> Record:
     """Puts a run into the record: its settings under its kind, its headline and rows beside those of the other kind."""
-    old = cast("Record", json.loads(RESULT.read_text())) if RESULT.is_file() else {}
+    path = RESULTS / "alfworld.json"
+    old = cast("Record", json.loads(path.read_text())) if path.is_file() else {}
     kept = [row for row in old.get("rows", []) if row["kind"] != kind]
-    record: Record = {
-        "name": "alfworld",
-        "commit": settings["commit"],
-        "machine": _machine(),
-        "settings": {**old.get("settings", {}), kind: settings},
-        "headline": {**old.get("headline", {}), **headline},
-        "rows": kept + [{"kind": kind, **row} for row in rows],
-    }
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(record, indent=1) + "\n")
-    return record
-
-
-def _commit() -> str:
-    """The commit that is about to be measured."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    answer = subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or "unknown"
-
-
-def _machine() -> str:
-    """The CPU's model and how many cores there are."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{models[0] if models else platform.processor() or 'unknown CPU'}, {os.cpu_count()} cores"
+    write_record(
+        "alfworld",
+        settings={**old.get("settings", {}), kind: settings},
+        headline={**old.get("headline", {}), **headline},
+        rows=kept + [{"kind": kind, **row} for row in rows],
+    )
+    return cast("Record", json.loads(path.read_text()))
 
 
 if __name__ == "__main__":

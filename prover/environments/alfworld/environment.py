@@ -108,7 +108,10 @@ class AlfworldEnvironment:
         return self._episode
 
     def _done(self) -> bool:
-        return self._playing().game.won(self._state) or (self._max_turns is not None and self._turns >= self._max_turns)
+        """After a step, that is: a game that is won as it begins takes one step to say so, in the stock engine too."""
+        if self._max_turns is not None and self._turns >= self._max_turns:
+            return True
+        return self._turns > 0 and self._playing().game.won(self._state)
 
     def _open(self, task: Task) -> _Episode:
         game = find_game(task, data_dir=self._data_dir)

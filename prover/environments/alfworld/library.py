@@ -49,12 +49,16 @@ def game_file(task_id: str, *, data_dir: Path | None) -> Path:
             f"task.task_id: was {task_id!r}, but there is no data folder; expected $ALFWORLD_DATA to name one, "
             f"or a task id such as {GENERATED}/pick_and_place_simple/7"
         )
-    root = data_dir.resolve()
-    path = (root / task_id / GAME_FILE).resolve()
-    if not path.is_relative_to(root) or path.parent == root:
-        raise ValueError(f"task.task_id: was {task_id!r}; expected the path of a game's folder below {root.name}")
-    if not path.is_file():
-        raise ValueError(f"task.task_id: was {task_id!r}; expected a folder below {root.name} that holds a {GAME_FILE}")
+    parts = task_id.split("/")
+    if not all(parts) or {".", ".."} & set(parts) or "\0" in task_id:
+        raise ValueError(f"task.task_id: was {task_id!r}; expected the path of a game's folder below {data_dir.name}")
+    path = data_dir.joinpath(*parts, GAME_FILE)
+    try:
+        found = path.is_file()
+    except OSError as error:
+        raise ValueError(f"task.task_id: was {task_id[:80]!r}...: {error.strerror}") from error
+    if not found:
+        raise ValueError(f"task.task_id: was {task_id!r}; expected a folder below {data_dir.name} with a {GAME_FILE}")
     return path
 
 

@@ -1,4 +1,4 @@
-"""The state of a game: twelve integers, most of them used as bit sets. An immutable value; see the package's docstring.
+"""The state of a game: eleven integers, most of them used as bit sets. An immutable value; see the package's docstring.
 
 Objects, receptacles and places are numbered along their sorted mangled names, so the numbering follows from the game's
 file alone. A set of objects has bit `o` for object `o`. A relation is a row of objects for each receptacle or place:
