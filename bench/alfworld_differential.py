@@ -6,8 +6,8 @@ admissible commands, and whether the game is won and done. Our state goes throug
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
@@ -67,12 +67,18 @@ class Comparison:
     differences: tuple[Difference, ...]
 
 
-def compare_all(assignments: Iterable[Assignment], *, processes: int) -> Iterator[Comparison]:
+def compare_all(assignments: Sequence[Assignment], *, processes: int) -> Iterator[Comparison]:
     """Compares many games in child processes, each of which ends after a few (the stock engine leaks memory)."""
-    with ProcessPoolExecutor(
-        max_workers=processes, mp_context=get_context("spawn"), max_tasks_per_child=_GAMES_A_CHILD
-    ) as pool:
-        yield from pool.map(compare, assignments)
+    batches = [assignments[start : start + _GAMES_A_CHILD] for start in range(0, len(assignments), _GAMES_A_CHILD)]
+    with ThreadPoolExecutor(max_workers=processes) as threads:
+        for comparisons in threads.map(_in_a_child, batches):
+            yield from comparisons
+
+
+def _in_a_child(batch: Sequence[Assignment]) -> list[Comparison]:
+    """A pool of its own for each batch: one whose workers are renewed may hang in Python 3.11."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(compare, batch))
 
 
 def compare(assignment: Assignment) -> Comparison:

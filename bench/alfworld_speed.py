@@ -53,8 +53,8 @@ class Effort:
 
 def measure_all(games: Iterable[tuple[str, Mapping[str, object]]], *, effort: Effort) -> Iterator[Measurement]:
     """Measures games one after the other, each in a fresh child process (the stock engine leaks memory)."""
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        for name, content in games:
+    for name, content in games:
+        with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
             yield pool.submit(measure, name, content, effort=effort).result()
 
 

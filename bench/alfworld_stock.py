@@ -6,6 +6,7 @@ loaded: use it in a child process and end that process after a few games.
 
 import json
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +17,10 @@ import fast_downward
 import textworld
 from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
 from textworld import EnvInfos
+from textworld.envs.pddl import textgen
 from textworld.envs.wrappers import Filter
+from textworld.generator.game import EntityInfo
+from textworld.logic import Placeholder, Rule, Variable
 
 _TASK_LINE = "Your task is to: UNKNOWN GOAL."
 
@@ -33,14 +37,14 @@ class Seen(NamedTuple):
 class StockGame:
     """One game in the stock engine. Use as a context manager; one at a time in a process.
 
-    With `remember`, three functions whose answers depend on their arguments alone are asked once for each argument: the
-    translation of the problem, and the parse and the wording of each command. That makes walks affordable; it is off
-    where speed is measured.
+    With `remember`, functions whose answers depend on their arguments alone are asked once for each argument, and
+    values that nothing changes are not copied (see `_remember_in_this_process`). That makes walks affordable and
+    changes no answer (a test compares); it is off where speed is measured.
     """
 
     def __init__(self, content: Mapping[str, object], *, remember: bool = False) -> None:
         if remember:
-            _remember_translations()
+            _remember_in_this_process()
         with TemporaryDirectory() as folder:
             path = Path(folder) / "game.tw-pddl"
             path.write_text(json.dumps(content))
@@ -96,8 +100,30 @@ class _RememberingGrammar:
         return self._worded[key]
 
 
-def _remember_translations() -> None:
-    """In this process, translates each problem once for all the resets of its game."""
-    translate: Callable[..., object] = fast_downward.pddl2sas
-    if not hasattr(translate, "cache_info"):
-        fast_downward.pddl2sas = lru_cache(maxsize=4)(translate)
+def _remember_in_this_process() -> None:
+    """Remembers the translation of a problem and the parses of texts and queries, and shares names and queries' parts
+    instead of copying them. Changes the stock engine's modules: only for child processes that do nothing else."""
+    if hasattr(fast_downward.pddl2sas, "cache_info"):
+        return
+    fast_downward.pddl2sas = lru_cache(maxsize=4)(fast_downward.pddl2sas)
+    wording: Any = textgen
+    parse: Callable[..., object] = lru_cache(maxsize=None)(wording._parse_and_convert)
+
+    def parse_anew(text: str, **options: object) -> object:
+        return deepcopy(parse(text, **options))
+
+    wording._parse_and_convert = parse_anew
+    wording.Rule = _RememberingRule
+    unchanging: tuple[Any, ...] = (EntityInfo, Placeholder, Variable)
+    for kind in unchanging:
+        kind.__deepcopy__ = _itself
+
+
+class _RememberingRule:
+    """The part of `Rule` that wording uses."""
+
+    parse_conjunctive_query = staticmethod(lru_cache(maxsize=None)(Rule.parse_conjunctive_query))
+
+
+def _itself(value: object, memo: object) -> object:
+    return value
