@@ -149,7 +149,7 @@ async def test_workers_killed_again_and_again_over_many_analyses_count_every_out
     for name in names:
         await processes.store.create(name, group, OPTIONS)
         processes.send_analyze(name)
-    for generation in range(3):
+    for generation in range(2):
         processes.verifier("worker", f"worker{generation}")
         start = len(names) - await processes.store.active()
 
