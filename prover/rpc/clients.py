@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import grpc
 
@@ -18,6 +17,7 @@ from prover.rpc.v1 import (
     rollout_pb2,
     rollout_pb2_grpc,
 )
+from prover.training import LearnerState, StepMetrics
 from prover.trajectory import CreditedTrajectory, FailedAttempt, Group, Judgement, Task, Trajectory, Turn
 
 _log = logging.getLogger(__name__)
@@ -151,51 +151,27 @@ class RolloutClient:
         return convert.policy_from_wire(answer.policy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepMetrics:
-    """What one optimizer step did; units as in learner.proto."""
-
-    step: int
-    loss: float
-    gradient_norm: float
-    clip_fraction: float
-    engine_kl: float
-    entropy: float
-    sampled_tokens: int
-    sequences: int
-    padding: float
-    seconds: float
-
-
 class LearnerClient:
     """`LearnerService`."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = learner_pb2_grpc.LearnerServiceStub(channel)
 
-    async def step(self, batch: Sequence[CreditedTrajectory], *, timeout_s: float) -> StepMetrics:
-        """One optimizer step. Not retried once the learner has it: a step taken twice would be two steps."""
+    async def step(
+        self, batch: Sequence[CreditedTrajectory], *, timeout_s: float, after_step: int | None = None
+    ) -> StepMetrics:
+        """One optimizer step. With `after_step` (steps taken before it) the call may safely be made again: a step that
+        was already taken is answered and not taken twice."""
 
         async def requests() -> AsyncIterator[learner_pb2.StepRequest]:
             for credited in batch:
-                yield learner_pb2.StepRequest(credited=convert.credited_to_wire(credited))
+                yield learner_pb2.StepRequest(credited=convert.credited_to_wire(credited), after_step=after_step)
 
         try:
             answer = await self._stub.Step(requests(), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise RpcError("LearnerService.Step", error) from error
-        return StepMetrics(
-            step=answer.step,
-            loss=answer.loss,
-            gradient_norm=answer.gradient_norm,
-            clip_fraction=answer.clip_fraction,
-            engine_kl=answer.engine_kl,
-            entropy=answer.entropy,
-            sampled_tokens=answer.sampled_tokens,
-            sequences=answer.sequences,
-            padding=answer.padding,
-            seconds=answer.seconds,
-        )
+        return convert.step_metrics_from_wire(answer)
 
     async def publish(self, *, timeout_s: float) -> Published:
         """Saves the present weights as a version and has the engine serve them."""
@@ -215,3 +191,11 @@ class LearnerClient:
         except grpc.aio.AioRpcError as error:
             raise RpcError("LearnerService.Score", error) from error
         return [tuple(numbers.values) for numbers in answer.logprobs]
+
+    async def state(self, *, timeout_s: float) -> LearnerState:
+        """How far training has come."""
+        try:
+            answer = await self._stub.GetState(learner_pb2.GetStateRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise RpcError("LearnerService.GetState", error) from error
+        return LearnerState(step=answer.step, version=answer.version, published=answer.published)

@@ -4,11 +4,13 @@ Reading raises ValueError for what the nouns forbid, and for enum values of a ne
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 
 from google.protobuf import json_format, struct_pb2
 
 from prover.policies.policy import PolicyInfo, Sampling
-from prover.rpc.v1 import credit_pb2, judge_pb2, rollout_pb2, trajectory_pb2
+from prover.rpc.v1 import credit_pb2, judge_pb2, learner_pb2, rollout_pb2, trajectory_pb2
+from prover.training import StepMetrics
 from prover.trajectory import (
     CreditedTrajectory,
     Ending,
@@ -209,6 +211,16 @@ def credited_from_wire(message: credit_pb2.CreditedTrajectory) -> CreditedTrajec
             trajectory_id=message.credit.trajectory_id, group_advantage=message.credit.group_advantage, turns=turns
         ),
     )
+
+
+def step_metrics_to_wire(metrics: StepMetrics) -> learner_pb2.StepResponse:
+    """What one optimizer step did."""
+    return learner_pb2.StepResponse(**asdict(metrics))
+
+
+def step_metrics_from_wire(message: learner_pb2.StepResponse) -> StepMetrics:
+    """What one optimizer step did."""
+    return StepMetrics(**{field.name: getattr(message, field.name) for field in fields(StepMetrics)})
 
 
 def policy_to_wire(policy: PolicyInfo) -> rollout_pb2.PolicyInfo:

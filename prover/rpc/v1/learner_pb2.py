@@ -26,7 +26,7 @@ from prover.rpc.v1 import credit_pb2 as prover_dot_rpc_dot_v1_dot_credit__pb2
 from prover.rpc.v1 import trajectory_pb2 as prover_dot_rpc_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprover/rpc/v1/learner.proto\x12\rprover.rpc.v1\x1a\x1aprover/rpc/v1/credit.proto\x1a\x1eprover/rpc/v1/trajectory.proto\"B\n\x0bStepRequest\x12\x33\n\x08\x63redited\x18\x01 \x01(\x0b\x32!.prover.rpc.v1.CreditedTrajectory\"\xc9\x01\n\x0cStepResponse\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x0c\n\x04loss\x18\x02 \x01(\x01\x12\x15\n\rgradient_norm\x18\x03 \x01(\x01\x12\x15\n\rclip_fraction\x18\x04 \x01(\x01\x12\x11\n\tengine_kl\x18\x05 \x01(\x01\x12\x0f\n\x07\x65ntropy\x18\x06 \x01(\x01\x12\x16\n\x0esampled_tokens\x18\x07 \x01(\x03\x12\x11\n\tsequences\x18\x08 \x01(\x03\x12\x0f\n\x07padding\x18\t \x01(\x01\x12\x0f\n\x07seconds\x18\n \x01(\x01\"\x10\n\x0ePublishRequest\"R\n\x0fPublishResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0cweights_path\x18\x02 \x01(\t\x12\x18\n\x10probe_difference\x18\x03 \x01(\x01\"2\n\x0cScoreRequest\x12\"\n\x05turns\x18\x01 \x03(\x0b\x32\x13.prover.rpc.v1.Turn\"9\n\rScoreResponse\x12(\n\x08logprobs\x18\x01 \x03(\x0b\x32\x16.prover.rpc.v1.Numbers\"\x11\n\x0fGetStateRequest\"1\n\x10GetStateResponse\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t2\xae\x02\n\x0eLearnerService\x12\x41\n\x04Step\x12\x1a.prover.rpc.v1.StepRequest\x1a\x1b.prover.rpc.v1.StepResponse(\x01\x12H\n\x07Publish\x12\x1d.prover.rpc.v1.PublishRequest\x1a\x1e.prover.rpc.v1.PublishResponse\x12\x42\n\x05Score\x12\x1b.prover.rpc.v1.ScoreRequest\x1a\x1c.prover.rpc.v1.ScoreResponse\x12K\n\x08GetState\x12\x1e.prover.rpc.v1.GetStateRequest\x1a\x1f.prover.rpc.v1.GetStateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprover/rpc/v1/learner.proto\x12\rprover.rpc.v1\x1a\x1aprover/rpc/v1/credit.proto\x1a\x1eprover/rpc/v1/trajectory.proto\"j\n\x0bStepRequest\x12\x33\n\x08\x63redited\x18\x01 \x01(\x0b\x32!.prover.rpc.v1.CreditedTrajectory\x12\x17\n\nafter_step\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_after_step\"\xf8\x01\n\x0cStepResponse\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x0c\n\x04loss\x18\x02 \x01(\x01\x12\x15\n\rgradient_norm\x18\x03 \x01(\x01\x12\x15\n\rclip_fraction\x18\x04 \x01(\x01\x12\x11\n\tengine_kl\x18\x05 \x01(\x01\x12\x0f\n\x07\x65ntropy\x18\x06 \x01(\x01\x12\x16\n\x0esampled_tokens\x18\x07 \x01(\x03\x12\x11\n\tsequences\x18\x08 \x01(\x03\x12\x0f\n\x07padding\x18\t \x01(\x01\x12\x0f\n\x07seconds\x18\n \x01(\x01\x12\x14\n\x0creference_kl\x18\x0b \x01(\x01\x12\x17\n\x0f\x63omputed_tokens\x18\x0c \x01(\x03\"\x10\n\x0ePublishRequest\"R\n\x0fPublishResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0cweights_path\x18\x02 \x01(\t\x12\x18\n\x10probe_difference\x18\x03 \x01(\x01\"2\n\x0cScoreRequest\x12\"\n\x05turns\x18\x01 \x03(\x0b\x32\x13.prover.rpc.v1.Turn\"9\n\rScoreResponse\x12(\n\x08logprobs\x18\x01 \x03(\x0b\x32\x16.prover.rpc.v1.Numbers\"\x11\n\x0fGetStateRequest\"D\n\x10GetStateResponse\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x11\n\tpublished\x18\x03 \x01(\t2\xae\x02\n\x0eLearnerService\x12\x41\n\x04Step\x12\x1a.prover.rpc.v1.StepRequest\x1a\x1b.prover.rpc.v1.StepResponse(\x01\x12H\n\x07Publish\x12\x1d.prover.rpc.v1.PublishRequest\x1a\x1e.prover.rpc.v1.PublishResponse\x12\x42\n\x05Score\x12\x1b.prover.rpc.v1.ScoreRequest\x1a\x1c.prover.rpc.v1.ScoreResponse\x12K\n\x08GetState\x12\x1e.prover.rpc.v1.GetStateRequest\x1a\x1f.prover.rpc.v1.GetStateResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,21 +34,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'prover.rpc.v1.learner_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_STEPREQUEST']._serialized_start=106
-  _globals['_STEPREQUEST']._serialized_end=172
-  _globals['_STEPRESPONSE']._serialized_start=175
-  _globals['_STEPRESPONSE']._serialized_end=376
-  _globals['_PUBLISHREQUEST']._serialized_start=378
-  _globals['_PUBLISHREQUEST']._serialized_end=394
-  _globals['_PUBLISHRESPONSE']._serialized_start=396
-  _globals['_PUBLISHRESPONSE']._serialized_end=478
-  _globals['_SCOREREQUEST']._serialized_start=480
-  _globals['_SCOREREQUEST']._serialized_end=530
-  _globals['_SCORERESPONSE']._serialized_start=532
-  _globals['_SCORERESPONSE']._serialized_end=589
-  _globals['_GETSTATEREQUEST']._serialized_start=591
-  _globals['_GETSTATEREQUEST']._serialized_end=608
-  _globals['_GETSTATERESPONSE']._serialized_start=610
-  _globals['_GETSTATERESPONSE']._serialized_end=659
-  _globals['_LEARNERSERVICE']._serialized_start=662
-  _globals['_LEARNERSERVICE']._serialized_end=964
+  _globals['_STEPREQUEST']._serialized_end=212
+  _globals['_STEPRESPONSE']._serialized_start=215
+  _globals['_STEPRESPONSE']._serialized_end=463
+  _globals['_PUBLISHREQUEST']._serialized_start=465
+  _globals['_PUBLISHREQUEST']._serialized_end=481
+  _globals['_PUBLISHRESPONSE']._serialized_start=483
+  _globals['_PUBLISHRESPONSE']._serialized_end=565
+  _globals['_SCOREREQUEST']._serialized_start=567
+  _globals['_SCOREREQUEST']._serialized_end=617
+  _globals['_SCORERESPONSE']._serialized_start=619
+  _globals['_SCORERESPONSE']._serialized_end=676
+  _globals['_GETSTATEREQUEST']._serialized_start=678
+  _globals['_GETSTATEREQUEST']._serialized_end=695
+  _globals['_GETSTATERESPONSE']._serialized_start=697
+  _globals['_GETSTATERESPONSE']._serialized_end=765
+  _globals['_LEARNERSERVICE']._serialized_start=768
+  _globals['_LEARNERSERVICE']._serialized_end=1070
 # @@protoc_insertion_point(module_scope)

@@ -25,18 +25,26 @@ class StepRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CREDITED_FIELD_NUMBER: _builtins.int
+    AFTER_STEP_FIELD_NUMBER: _builtins.int
+    after_step: _builtins.int
+    """Counts in the first message. Steps that the caller believes were taken before this one: makes a call that is made
+    again harmless, and refuses one that does not fit.
+    """
     @_builtins.property
     def credited(self) -> _credit_pb2.CreditedTrajectory: ...
     def __init__(
         self,
         *,
         credited: _credit_pb2.CreditedTrajectory | None = ...,
+        after_step: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["credited", b"credited"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_step", b"_after_step", "after_step", b"after_step", "credited", b"credited"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credited", b"credited"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_step", b"_after_step", "after_step", b"after_step", "credited", b"credited"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__after_step: _TypeAlias = _typing.Literal["after_step"]  # noqa: Y015
+    _WhichOneofArgType__after_step: _TypeAlias = _typing.Literal["_after_step", b"_after_step"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_step) -> _WhichOneofReturnType__after_step | None: ...
 
 Global___StepRequest: _TypeAlias = StepRequest  # noqa: Y015
 
@@ -54,8 +62,10 @@ class StepResponse(_message.Message):
     SEQUENCES_FIELD_NUMBER: _builtins.int
     PADDING_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
+    REFERENCE_KL_FIELD_NUMBER: _builtins.int
+    COMPUTED_TOKENS_FIELD_NUMBER: _builtins.int
     step: _builtins.int
-    """Optimizer steps taken so far, this one included."""
+    """Optimizer steps taken so far, this one included. Not one more where every advantage was 0: then nothing changed."""
     loss: _builtins.float
     gradient_norm: _builtins.float
     """L2 norm before clipping."""
@@ -70,6 +80,10 @@ class StepResponse(_message.Message):
     padding: _builtins.float
     """Share of the tokens computed that were padding."""
     seconds: _builtins.float
+    reference_kl: _builtins.float
+    """Nats, mean over sampled tokens; 0 where no reference is kept."""
+    computed_tokens: _builtins.int
+    """Tokens that went through the model, contexts included."""
     def __init__(
         self,
         *,
@@ -83,10 +97,12 @@ class StepResponse(_message.Message):
         sequences: _builtins.int = ...,
         padding: _builtins.float = ...,
         seconds: _builtins.float = ...,
+        reference_kl: _builtins.float = ...,
+        computed_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clip_fraction", b"clip_fraction", "engine_kl", b"engine_kl", "entropy", b"entropy", "gradient_norm", b"gradient_norm", "loss", b"loss", "padding", b"padding", "sampled_tokens", b"sampled_tokens", "seconds", b"seconds", "sequences", b"sequences", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clip_fraction", b"clip_fraction", "computed_tokens", b"computed_tokens", "engine_kl", b"engine_kl", "entropy", b"entropy", "gradient_norm", b"gradient_norm", "loss", b"loss", "padding", b"padding", "reference_kl", b"reference_kl", "sampled_tokens", b"sampled_tokens", "seconds", b"seconds", "sequences", b"sequences", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -194,17 +210,22 @@ class GetStateResponse(_message.Message):
 
     STEP_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    PUBLISHED_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     version: _builtins.str
+    """What the present weights have been, or will be, published as."""
+    published: _builtins.str
+    """What was published last; empty before the first."""
     def __init__(
         self,
         *,
         step: _builtins.int = ...,
         version: _builtins.str = ...,
+        published: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["published", b"published", "step", b"step", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,64 @@
+"""The learner's process. Ends on SIGTERM and SIGINT, after the step under way. Killed, it goes on from its newest
+checkpoint when it is started again."""
+
+import asyncio
+import logging
+import shutil
+
+from prometheus_client import CollectorRegistry, start_http_server
+from transformers.utils.logging import disable_progress_bar
+
+from prover.policies.addresses import parse_addresses
+from prover.policies.publish import SharedStorage
+from prover.rpc.servers import Server
+from services.learner.config import LearnerSettings
+from services.learner.experiment import read_experiment
+from services.learner.grpc_server import learner_service
+from services.learner.learner import Learner
+from services.learner.metrics import LearnerMetrics
+from services.learner.serial import SerialLearner, tokenize_probe
+
+
+def main() -> None:
+    """Reads the settings, builds the objects, serves."""
+    settings = LearnerSettings()
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    disable_progress_bar()
+    experiment = read_experiment(settings.experiment)
+    learner = Learner(settings.weights, settings.output_dir, experiment)
+    if settings.experiment is not None:
+        shutil.copyfile(settings.experiment, settings.output_dir / "experiment.toml")
+    asyncio.run(_serve(settings, learner, probe_tolerance=experiment.probe_tolerance))
+
+
+async def _serve(settings: LearnerSettings, learner: Learner, *, probe_tolerance: float) -> None:
+    address = _policy_address(settings)
+    registry = CollectorRegistry()
+    serial = SerialLearner(
+        learner,
+        SharedStorage(address),
+        probe_tokens=tokenize_probe(settings.weights),
+        probe_tolerance=probe_tolerance,
+        observer=LearnerMetrics(registry),
+    )
+    if settings.metrics_port:
+        start_http_server(settings.metrics_port, registry=registry)
+    server = Server([learner_service(serial)], host=settings.host, port=settings.port, tls=settings.tls)
+    logging.getLogger("learner").info("listening on %s:%d, publishes to %s", settings.host, server.port, address)
+    try:
+        await server.run_until_signal()
+    finally:
+        serial.close()
+
+
+def _policy_address(settings: LearnerSettings) -> str:
+    addresses = parse_addresses(settings.policy_urls)
+    name = settings.policy or next(iter(addresses))
+    if name not in addresses:
+        raise ValueError(f"PROVER_LEARNER_POLICY: was {name!r}; expected one of {', '.join(addresses)}")
+    return addresses[name]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Where the learner is and what it works on. Read from the environment in `__main__` only. What is tried in training
+is an experiment: see experiment.py.
+
+Two more than ten settings: TLS is three.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from prover.rpc.settings import Tls
+
+SHIPPED_WEIGHTS = Path(__file__).parents[1] / "engine" / "weights" / "alfworld"
+
+
+class LearnerSettings(BaseSettings):
+    """`PROVER_LEARNER_PORT=9001` and so on; the addresses of policy engines are PROVER_POLICY_URLS, as everywhere.
+
+    Attributes:
+        host: address to listen on.
+        port: 0 takes a free one; the log names it.
+        weights: folder of the weights that training starts from.
+        output_dir: folder for checkpoints and versions. The engine must be able to read it. Training goes on from the
+            newest checkpoint in it.
+        experiment: a TOML file; none is the defaults.
+        policy_urls: "name=http://host:port,...".
+        policy: which of them to publish to; empty takes the first.
+        metrics_port: where Prometheus reads; 0 is nowhere.
+        tls_authority: PEM file; with it, clients need a certificate.
+        tls_certificate: PEM file; with it and the key the server speaks TLS.
+        tls_key: PEM file.
+        log_level: of the Python logging module.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="PROVER_LEARNER_", extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8203, ge=0, le=65535)
+    weights: Path = SHIPPED_WEIGHTS
+    output_dir: Path = Path(".prover/weights")
+    experiment: Path | None = None
+    policy_urls: str = Field(default="embedded=http://127.0.0.1:8100", validation_alias="PROVER_POLICY_URLS")
+    policy: str = ""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    tls_authority: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @property
+    def tls(self) -> Tls | None:
+        """None where no certificate is set."""
+        if self.tls_certificate is None:
+            return None
+        return Tls(authority=self.tls_authority, certificate=self.tls_certificate, key=self.tls_key)

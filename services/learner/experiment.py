@@ -1,0 +1,67 @@
+"""What is tried: the knobs of training, from a TOML file. Unknown keys are rejected; the file is kept with the output.
+
+Where things are (addresses, folders) are settings, in config.py, and never mixed with these.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Experiment(BaseModel):
+    """The defaults train the embedded policy.
+
+    Attributes:
+        learning_rate: of AdamW, after `warmup_steps` of linear warm-up.
+        weight_decay: of AdamW.
+        max_gradient_norm: L2; larger gradients are scaled down to it.
+        clip_low: a probability ratio below 1 - clip_low earns nothing more for tokens of negative advantage.
+        clip_high: a probability ratio above 1 + clip_high earns nothing more for tokens of positive advantage.
+        normalisation: "token" gives every sampled token of the batch the same weight, "sequence" every trajectory.
+        ratio: "engine" compares with the log-probabilities that the engine sampled with; "trainer" with the trainer's
+            own at the start of the step, and corrects for the engine's by importance weights of at most
+            `importance_cap`.
+        kl_weight: of the KL divergence to the starting weights; 0 keeps no reference.
+        pack_tokens: most tokens of one forward and backward pass. A longer sequence gets a pass to itself.
+        dtype: what forward and backward are computed in; weights and optimizer are float32 always.
+        activation_checkpointing: computes activations again in the backward pass, for memory.
+        lora_rank: 0 trains all weights.
+        checkpoint_every: optimizer steps between checkpoints.
+        engine_kl_alert: nats a token; above it a warning is logged.
+        probe_tolerance: nats; how far trainer and engine may be apart on the probe that proves a publish.
+        seed: of torch.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    learning_rate: float = Field(default=1e-4, gt=0)
+    warmup_steps: int = Field(default=0, ge=0)
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = Field(default=0.0, ge=0)
+    max_gradient_norm: float = Field(default=1.0, gt=0)
+    clip_low: float = Field(default=0.2, gt=0, lt=1)
+    clip_high: float = Field(default=0.28, gt=0)
+    normalisation: Literal["token", "sequence"] = "token"
+    ratio: Literal["engine", "trainer"] = "engine"
+    importance_cap: float = Field(default=2.0, ge=1)
+    kl_weight: float = Field(default=0.0, ge=0)
+    pack_tokens: int = Field(default=4096, ge=1)
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    activation_checkpointing: bool = False
+    lora_rank: int = Field(default=0, ge=0)
+    checkpoint_every: int = Field(default=1, ge=1)
+    engine_kl_alert: float = Field(default=0.1, gt=0)
+    probe_tolerance: float = Field(default=0.05, gt=0)
+    seed: int = 0
+
+
+def read_experiment(path: Path | None) -> Experiment:
+    """None is the defaults. Raises ValueError naming file and key."""
+    if path is None:
+        return Experiment()
+    try:
+        return Experiment.model_validate(tomllib.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error

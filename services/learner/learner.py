@@ -1,0 +1,300 @@
+"""The learner: one optimizer step for one batch of credited trajectories.
+
+It does not know where advantages came from. A step either happens as a whole and is saved, or changes nothing: a batch
+without a signal (every advantage 0, no reference to hold to) is measured and otherwise left alone, since momentum or
+weight decay would move the weights for no reason; a gradient that is not finite is thrown away.
+
+Not for many threads: whoever owns a learner calls it from one.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from prover.training import LearnerState, StepMetrics
+from prover.trajectory import CreditedTrajectory, Turn, TurnCredit
+from services.learner.adapters import add_adapters
+from services.learner.batches import (
+    Pack,
+    TrainingSequence,
+    TrainingTurn,
+    loss_weights,
+    merge_turns,
+    pack,
+    read_turn,
+    read_turns,
+)
+from services.learner.checkpoint import (
+    Checkpoints,
+    Progress,
+    Publication,
+    read_progress,
+    read_trainable,
+    read_trainer,
+)
+from services.learner.experiment import Experiment
+from services.learner.loss import policy_loss
+from services.learner.model import load_model, may_pack, score
+from services.learner.optimizer import Optimizer
+from services.learner.weights import read_manifest, version_after, write_weights
+
+_log = logging.getLogger(__name__)
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class StepRefused(Exception):
+    """The step was not taken and nothing was changed. Says why."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Over the sampled tokens of a batch."""
+
+    loss: float = 0.0
+    clipped: float = 0.0
+    engine_kl: float = 0.0
+    reference_kl: float = 0.0
+    entropy: float = 0.0
+    tokens: int = 0
+    computed: int = 0
+
+
+class Learner:
+    """Trains the weights of a folder. `output` gets checkpoints and versions; training goes on from what is there."""
+
+    def __init__(self, weights: Path, output: Path, experiment: Experiment) -> None:
+        """Raises ValueError where the folder holds no weights, or the output's checkpoint is of other ones."""
+        torch.manual_seed(experiment.seed)
+        self._weights = weights
+        self._versions = output / "versions"
+        self._experiment = experiment
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._model = _prepare(weights, experiment).to(self._device)
+        self._reference = _reference(weights).to(self._device) if experiment.kl_weight else None
+        self._optimizer = Optimizer(self._model, experiment)
+        self._checkpoints = Checkpoints(output / "checkpoints")
+        start = str(read_manifest(weights)["version"])
+        self._progress = Progress(step=0, start_version=start, last=None)
+        self._published = self._checkpoints.published(Publication(version="", path=str(weights.resolve())))
+        self._unsaved = False
+        self._resume()
+
+    @property
+    def state(self) -> LearnerState:
+        """How far training has come."""
+        version = version_after(self._progress.start_version, self._progress.step)
+        return LearnerState(step=self._progress.step, version=version, published=self._published.version)
+
+    @property
+    def published_path(self) -> str:
+        """The folder that was published last, or the one that training started from."""
+        return self._published.path
+
+    def step(self, batch: Sequence[CreditedTrajectory], *, after_step: int | None = None) -> StepMetrics:
+        """One optimizer step on all of the batch, then a checkpoint.
+
+        `after_step` makes a repeated call harmless: where the step after it was the last one taken, its metrics are
+        answered again and nothing is done; where it does not fit at all, the step is refused.
+
+        Raises ValueError for a batch that cannot be trained on, StepRefused, and WriteFailed where the step was taken
+        and could not be saved (the same call again then saves it).
+        """
+        repeated = self._repeated(after_step)
+        if repeated is not None:
+            return repeated
+        begun = time.monotonic()
+        sequences = self._sequences(batch)
+        signal = self._reference is not None or any(sequence.advantages_N.any() for sequence in sequences)
+        sums = self._accumulate(self._packs(sequences), signal=signal)
+        norm = self._update() if signal else 0.0
+        metrics = StepMetrics(
+            step=self._progress.step + signal,
+            loss=sums.loss,
+            gradient_norm=norm,
+            clip_fraction=sums.clipped / sums.tokens,
+            engine_kl=sums.engine_kl / sums.tokens,
+            entropy=sums.entropy / sums.tokens,
+            sampled_tokens=sums.tokens,
+            sequences=len(sequences),
+            padding=1 - sum(len(sequence.token_ids_S) for sequence in sequences) / sums.computed,
+            seconds=time.monotonic() - begun,
+            reference_kl=sums.reference_kl / sums.tokens,
+            computed_tokens=sums.computed,
+        )
+        self._watch(metrics)
+        if signal:
+            self._advance(metrics)
+        return metrics
+
+    def score(self, turns: Sequence[Turn]) -> list[tuple[float, ...]]:
+        """Log-probabilities of each turn's sampled tokens under the present weights, in nats. Raises ValueError."""
+        read = [_read_unscored(turn, where=f"turns[{index}]") for index, turn in enumerate(turns)]
+        return [self._score_turn(turn, number) for number, turn in enumerate(read)]
+
+    def save_version(self) -> Path:
+        """Writes the present weights as a version of their own, for an engine to load. Raises WriteFailed."""
+        folder = self._versions / self.state.version
+        write_weights(folder, self._model, source=self._weights, version=self.state.version)
+        return folder.resolve()
+
+    def mark_published(self, folder: Path) -> None:
+        """The present weights serve now, from that folder. Raises WriteFailed."""
+        publication = Publication(version=self.state.version, path=str(folder))
+        self._checkpoints.save_published(publication)
+        self._published = publication
+
+    def _sequences(self, batch: Sequence[CreditedTrajectory]) -> list[TrainingSequence]:
+        sequences = [
+            sequence
+            for number, credited in enumerate(batch)
+            for sequence in merge_turns(read_turns(credited), trajectory=number)
+        ]
+        if not sequences:
+            raise ValueError("batch: held no sampled tokens; expected one trajectory at least")
+        self._check(sequences)
+        return sequences
+
+    def _check(self, sequences: Sequence[TrainingSequence]) -> None:
+        config: Any = self._model.config
+        for sequence in sequences:
+            tokens, where = sequence.token_ids_S, f"batch[{sequence.trajectory}]"
+            if not 0 <= tokens.min() <= tokens.max() < config.vocab_size:
+                outside = int(tokens.max() if tokens.min() >= 0 else tokens.min())
+                raise ValueError(f"{where}: token id {outside}; expected 0 to {config.vocab_size - 1}")
+            if len(tokens) > config.max_position_embeddings:
+                limit = config.max_position_embeddings
+                raise ValueError(f"{where}: {len(tokens)} tokens in one context; expected at most {limit}")
+
+    def _packs(self, sequences: Sequence[TrainingSequence]) -> list[Pack]:
+        weights = loss_weights(sequences, normalisation=self._experiment.normalisation)
+        return pack(sequences, weights, max_tokens=self._experiment.pack_tokens if may_pack(self._model) else 1)
+
+    def _accumulate(self, packs: Sequence[Pack], *, signal: bool) -> _Sums:
+        """Adds up the gradient of the packs, and what there is to report."""
+        sums = _Sums()
+        try:
+            for each in packs:
+                with torch.set_grad_enabled(signal):
+                    self._add(each, sums, signal=signal)
+        except BaseException:
+            self._optimizer.forget()
+            raise
+        return sums
+
+    def _add(self, each: Pack, sums: _Sums, *, signal: bool) -> None:
+        scored = self._score(self._model, each)
+        parts = policy_loss(
+            scored.logprobs_N,
+            sampling_logprobs_N=self._numbers(each.logprobs_N),
+            advantages_N=self._numbers(each.advantages_N),
+            weights_N=self._numbers(each.weights_N),
+            experiment=self._experiment,
+            reference_logprobs_N=self._reference_logprobs(each),
+        )
+        if signal:
+            parts.loss.backward()
+        sums.loss += parts.loss.item()
+        sums.clipped += parts.clipped_N.sum().item()
+        sums.engine_kl += parts.engine_kl_N.sum().item()
+        sums.reference_kl += parts.reference_kl_N.sum().item()
+        sums.entropy += scored.entropies_N.sum().item()
+        sums.tokens += len(each.sampled_N)
+        sums.computed += len(each.token_ids_T)
+
+    def _score_turn(self, turn: TrainingTurn, number: int) -> tuple[float, ...]:
+        sequences = merge_turns([turn], trajectory=number)
+        self._check(sequences)
+        with torch.no_grad():
+            packs = self._packs(sequences)
+            return tuple(value for each in packs for value in self._score(self._model, each).logprobs_N.tolist())
+
+    def _score(self, model: nn.Module, each: Pack) -> Any:
+        return score(model, each, device=self._device, dtype=_DTYPES[self._experiment.dtype])
+
+    def _reference_logprobs(self, each: Pack) -> Tensor | None:
+        if self._reference is None:
+            return None
+        with torch.no_grad():
+            return self._score(self._reference, each).logprobs_N
+
+    def _numbers(self, values: Any) -> Tensor:
+        return torch.from_numpy(values).to(self._device, torch.float32)
+
+    def _update(self) -> float:
+        norm = self._optimizer.update()
+        if not math.isfinite(norm):
+            raise StepRefused(
+                f"gradient: its norm was {norm}; expected a finite number. Nothing was changed: look at the batch's "
+                "log-probabilities and advantages, or train in float32"
+            )
+        return norm
+
+    def _watch(self, metrics: StepMetrics) -> None:
+        if metrics.engine_kl > self._experiment.engine_kl_alert:
+            _log.warning(
+                "step %d: engine and trainer differ by %.3g nats a token (alert at %g): stale trajectories, or an "
+                "engine that does not serve what was published",
+                metrics.step,
+                metrics.engine_kl,
+                self._experiment.engine_kl_alert,
+            )
+
+    def _repeated(self, after_step: int | None) -> StepMetrics | None:
+        taken, last = self._progress.step, self._progress.last
+        if after_step is None or after_step == taken:
+            return None
+        if after_step == taken - 1 and last is not None:
+            if self._unsaved:
+                self._save()
+            return last
+        raise StepRefused(f"after_step: was {after_step}; expected {taken}, the number of steps taken so far")
+
+    def _advance(self, metrics: StepMetrics) -> None:
+        self._progress = replace(self._progress, step=metrics.step, last=metrics)
+        self._unsaved = True
+        if metrics.step % self._experiment.checkpoint_every == 0:
+            self._save()
+
+    def _save(self) -> None:
+        self._checkpoints.save(
+            self._progress, trainable=self._optimizer.trainable, trainer={"optimizer": self._optimizer.state()}
+        )
+        self._unsaved = False
+
+    def _resume(self) -> None:
+        newest = self._checkpoints.newest()
+        if newest is None:
+            return
+        progress = read_progress(newest)
+        if progress.start_version != self._progress.start_version:
+            raise ValueError(
+                f"output: {newest} began from version {progress.start_version!r}; expected the weights' "
+                f"{self._progress.start_version!r}. Choose another output folder, or those weights"
+            )
+        self._optimizer.restore(read_trainer(newest)["optimizer"], read_trainable(newest))
+        self._progress = progress
+        _log.info("went on from %s: step %d", newest, progress.step)
+
+
+def _read_unscored(turn: Turn, *, where: str) -> TrainingTurn:
+    unscored = None if turn.token_ids is None else (0.0,) * len(turn.token_ids)
+    return read_turn(replace(turn, logprobs=unscored), TurnCredit(advantage=0.0, token_advantages=None), where=where)
+
+
+def _prepare(weights: Path, experiment: Experiment) -> nn.Module:
+    model: Any = load_model(weights)
+    if experiment.activation_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.train()
+    return add_adapters(model, rank=experiment.lora_rank) if experiment.lora_rank else model
+
+
+def _reference(weights: Path) -> nn.Module:
+    return load_model(weights).requires_grad_(False).eval()
