@@ -131,7 +131,10 @@ def play(
     """Play a task by hand, with undo."""
     from prover.play import play as play_task
 
-    play_task(environment, game)
+    try:
+        play_task(environment, game)
+    except ValueError as error:
+        _fail(str(error))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -111,6 +111,9 @@ def _data_folder(data_dir: str | Path | None) -> Path | None:
 
 def _read(task: Task, *, data_dir: Path | None) -> Mapping[str, object]:
     """The content of the task's file, in the wording that task.options ask for."""
+    unknown = sorted(set(task.options) - {"release", "difficulty"})
+    if unknown:
+        raise ValueError(f"task.options: {', '.join(unknown)}: expected release or difficulty")
     release = task.options.get("release")
     if release is not None and release not in RELEASES:
         raise ValueError(f"task.options: release: was {release!r}; expected one of {', '.join(RELEASES)}")
@@ -124,8 +127,11 @@ def _generate(task: Task, release: Release) -> Mapping[str, object]:
     parts = task.task_id.split("/")
     if len(parts) != 3 or not parts[2].isdecimal():
         raise ValueError(f"task.task_id: was {task.task_id!r}; expected {GENERATED}/TYPE/SEED, SEED a whole number")
-    difficulty = cast("dict[str, Any]", task.options.get("difficulty", {}))
-    return generate(parts[1], int(parts[2]), release=release, difficulty=Difficulty(**difficulty))
+    knobs = cast("dict[str, Any]", task.options.get("difficulty", {}))
+    try:
+        return generate(parts[1], int(parts[2]), release=release, difficulty=Difficulty(**knobs))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"task.task_id: {task.task_id}, difficulty {knobs}: {error}") from error
 
 
 def _reword(game: Mapping[str, object], release: Release) -> Mapping[str, object]:
