@@ -1,7 +1,7 @@
 """`make bench-alfworld`: our ALFWorld engine beside the stock one, in speed and, with --differential, in every answer.
 
     prover bench alfworld                                    speed, on a sample of games
-    python -m bench.alfworld --differential --processes 2    all games in both releases, walk by walk (about an hour)
+    python -m bench.alfworld --differential --processes 2    all games in both releases, walk by walk (about 15 minutes)
 
 Games come from --data-dir or $ALFWORLD_DATA (the folder that holds json_2.1.1); without either, from the generator. The
 record is bench/results/alfworld.json. A run of one kind keeps what a run of the other kind found.
@@ -44,7 +44,13 @@ def run(*, data_dir: Path | None = None, count: int | None = 12, first_seed: int
 
 
 def run_differential(
-    *, data_dir: Path | None = None, count: int | None = None, first_seed: int = 0, walks: int = 5, processes: int = 2
+    *,
+    data_dir: Path | None = None,
+    count: int | None = None,
+    first_seed: int = 0,
+    walks: int = 5,
+    processes: int = 2,
+    stock_planner: bool = False,
 ) -> Record:
     """Plays games in both engines, compares every answer, and writes the record."""
     settings = {
@@ -52,10 +58,18 @@ def run_differential(
         "walks": walks,
         "steps_a_walk": _STEPS_A_WALK,
         "first_seed": first_seed,
+        "walkthrough": "stock planner" if stock_planner else "our expert",
         "commit": commit(),
     }
     assignments = [
-        Assignment(name=name, content=content, walks=walks, steps=_STEPS_A_WALK, seed=first_seed)
+        Assignment(
+            name=name,
+            content=content,
+            walks=walks,
+            steps=_STEPS_A_WALK,
+            seed=first_seed,
+            stock_planner=stock_planner,
+        )
         for name, content in games(data_dir=data_dir, count=count, first_seed=first_seed)
     ]
     comparisons = list(compare_all(assignments, processes=processes))
@@ -71,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--games", type=int, default=None, help="how many different games (speed: 12; else all)")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--differential", action="store_true", help="compare every answer instead of measuring speed")
-    parser.add_argument("--walks", type=int, default=5, help="random walks a game, besides the planner's walkthrough")
+    parser.add_argument("--walks", type=int, default=5, help="random walks a game")
+    parser.add_argument("--stock-planner", action="store_true", help="walkthroughs by the stock engine's slow planner")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args(argv)
     data_dir = None if given.data_dir is None else Path(given.data_dir)
@@ -82,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             first_seed=given.first_seed,
             walks=given.walks,
             processes=given.processes,
+            stock_planner=given.stock_planner,
         )
     else:
         record = run(data_dir=data_dir, count=given.games or 12, first_seed=given.first_seed)
