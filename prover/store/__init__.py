@@ -11,11 +11,12 @@ from prover.store.blobs import Blobs
 __all__ = ["AnalysisStore", "Blobs", "Event", "StoreError", "follow", "open_store"]
 
 
-def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024) -> AnalysisStore:
+def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024, retries: int = 3) -> AnalysisStore:
     """A store for the event loop that is running now.
 
-    Its methods raise StoreError where Redis does not answer, after three more tries. Every caller that waits for an
-    event holds one of the `max_connections`; one more than those is an error, so callers bound their waiting.
+    Its methods raise StoreError where Redis does not answer, after `retries` more tries: with three of them it may be
+    away for a second and a half. Every caller that waits for an event holds one of the `max_connections`; one more than
+    those is an error, so callers bound their waiting.
     """
     redis = Redis.from_url(
         redis_url,
@@ -25,6 +26,6 @@ def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024) ->
         decode_responses=True,
         max_connections=max_connections,
         # A client made from an address has no retries of its own. All our writes may be made twice.
-        retry=Retry(ExponentialBackoff(base=0.1, cap=1.0), 3),
+        retry=Retry(ExponentialBackoff(base=0.1, cap=1.0), retries),
     )
     return AnalysisStore(redis, Blobs(blob_url))

@@ -24,7 +24,7 @@ class OpenRequests:
 
     def admit(self) -> None:
         """Problem 503 where too many are open."""
-        if self._now >= self._most or self.stopping.is_set():
+        if self._now >= self._most:
             detail = f"{self._now} requests wait for events; expected fewer than {self._most}. Ask without waiting"
             raise Problem(503, "too-many-open", "Too many requests are open", detail=detail, retry_after_s=5)
 
