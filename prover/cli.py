@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -135,6 +136,27 @@ def play(
         play_task(environment, game)
     except ValueError as error:
         _fail(str(error))
+
+
+@app.command("check-env")
+def check_environment(
+    name: Annotated[str, typer.Argument(help="The environment's name, ours or an installed package's.")],
+    task_ids: Annotated[list[str], typer.Argument(help="Task ids to try it on.")],
+    options: Annotated[str, typer.Option(help="Options of every task, as JSON.")] = "{}",
+) -> None:
+    """Hold an environment to every promise that verification relies on."""
+    from prover.environments import make
+    from prover.environments.conformance import Subject, check
+    from prover.trajectory import Task
+
+    tasks = tuple(Task(environment=name, task_id=task_id, options=json.loads(options)) for task_id in task_ids)
+    findings = check(Subject(make=partial(make, name), tasks=tasks))
+    for finding in findings:
+        said = finding.problem or (f"skipped: {finding.skipped}" if finding.skipped else "ok")
+        typer.echo(f"{finding.check.replace('_', ' ')}: {said}")
+    broken = sum(bool(finding.problem) for finding in findings)
+    if broken:
+        _fail(f"{broken} of {len(findings)} promises are broken; docs/environments.md says what each asks for")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

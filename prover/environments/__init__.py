@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 
 from prover.environments.environment import Environment, Observation, Step
 
@@ -12,13 +13,22 @@ ENVIRONMENTS: Mapping[str, str] = {
 }
 """Name -> "module:factory". A module is imported when asked for: one environment's needs are not everybody's."""
 
-__all__ = ["ENVIRONMENTS", "Environment", "Observation", "Step", "make"]
+__all__ = ["ENTRY_POINTS", "ENVIRONMENTS", "Environment", "Observation", "Step", "known", "make"]
+
+ENTRY_POINTS = "prover.environments"
+"""The entry-point group in which an installed package names environments of its own, as NAME = "module:factory"."""
+
+
+def known() -> Mapping[str, str]:
+    """Every environment of this installation: ours, and those of installed packages. Ours keep their names."""
+    return {**{point.name: point.value for point in entry_points(group=ENTRY_POINTS)}, **ENVIRONMENTS}
 
 
 def make(name: str, **options: object) -> Environment:
     """A new environment of that name. ValueError lists the known ones."""
-    if name not in ENVIRONMENTS:
-        raise ValueError(f"environment: was {name!r}; expected one of {', '.join(sorted(ENVIRONMENTS))}")
-    module, _, attribute = ENVIRONMENTS[name].partition(":")
+    targets = known()
+    if name not in targets:
+        raise ValueError(f"environment: was {name!r}; expected one of {', '.join(sorted(targets))}")
+    module, _, attribute = targets[name].partition(":")
     factory: Callable[..., Environment] = getattr(import_module(module), attribute)
     return factory(**options)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from prover.agents import AGENTS
 from prover.analysis import Analysis
 from prover.credit.modes import MODES
-from prover.environments import known
+from prover.environments import known as known_environments
 from prover.lifecycle import END_STATES, Status
 from prover.policies import PolicyError, PolicyInfo
 from prover.store import AnalysisStore
@@ -192,7 +192,7 @@ class Gateway:
 
     async def _check(self, submission: Submission) -> None:
         known = KnownNames(
-            environments=known(),
+            environments=known_environments(),
             agents=AGENTS,
             modes=MODES,
             policies=self._doors.policies,
