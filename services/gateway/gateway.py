@@ -83,6 +83,8 @@ class Gateway:
         self._queue = queue
         self._doors = doors
         self._checks = asyncio.Semaphore(2)
+        # A large body takes ten times its size while it is read.
+        self._parses = asyncio.Semaphore(2)
 
     async def submit(self, body: bytes, *, key: str | None = None) -> str:
         """Takes an analysis in and answers its id. Raises Problem.
@@ -96,7 +98,8 @@ class Gateway:
         if claimed and await self.store.get(analysis_id) is not None:
             return analysis_id
         await self._admit()
-        submission = await asyncio.to_thread(_parse, body)
+        async with self._parses:
+            submission = await asyncio.to_thread(_parse, body)
         await self._check(submission)
         policy = submission.options.policy or next(iter(self._doors.policies))
         version = submission.group.policy_version or (await self.policy(policy)).version

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from prover.queues import ANALYZE, CONTINUE
 from prover.store import StoreError
 from services.gateway import answers, problems
 from services.gateway.body import read_json_body
@@ -152,8 +153,10 @@ def _operation_routes(app: FastAPI, parts: Parts) -> None:
     @app.get("/metrics", tags=["operation"], include_in_schema=False)
     async def metrics() -> Response:
         """Prometheus' text format."""
+        store, nobody_knows = parts.gateway.store, float("nan")
         try:
-            parts.metrics.active(await parts.gateway.store.active())
+            waiting = {queue: float(await store.waiting_messages(queue)) for queue in (ANALYZE, CONTINUE)}
+            parts.metrics.load(active=await store.active(), waiting=waiting)
         except StoreError:
-            parts.metrics.active(float("nan"))
+            parts.metrics.load(active=nobody_knows, waiting=dict.fromkeys((ANALYZE, CONTINUE), nobody_knows))
         return Response(parts.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,7 +1,7 @@
 """What the gateway counts, for Prometheus. A registry of its own: nothing is shared between two gateways."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,6 +25,9 @@ class Metrics:
         self._resent = Counter("prover_gateway_resent", "Idle analyses sent again.", registry=self._registry)
         self._given_up = Counter("prover_gateway_given_up", "Idle analyses failed.", registry=self._registry)
         self._active = Gauge("prover_gateway_active_analyses", "Analyses under way.", registry=self._registry)
+        self._waiting = Gauge(
+            "prover_gateway_waiting_messages", "Messages that no worker has.", ["queue"], registry=self._registry
+        )
 
     def submitted(self) -> None:
         """One submission was accepted."""
@@ -35,9 +38,11 @@ class Metrics:
         self._resent.inc(swept.sent)
         self._given_up.inc(swept.failed)
 
-    def active(self, count: float) -> None:
-        """So many analyses are under way now; NaN where nobody knows."""
-        self._active.set(count)
+    def load(self, *, active: float, waiting: Mapping[str, float]) -> None:
+        """Analyses under way, and messages by queue; NaN where nobody knows."""
+        self._active.set(active)
+        for queue, count in waiting.items():
+            self._waiting.labels(queue).set(count)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

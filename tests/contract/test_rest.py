@@ -294,6 +294,7 @@ async def test_metrics_count_by_route_and_not_by_id(http: httpx.AsyncClient) -> 
     text = (await http.get("/metrics")).text
     assert 'route="/v1/analyses/{analysis_id}",status="200"} 1.0' in text
     assert "prover_gateway_active_analyses 1.0" in text
+    assert 'prover_gateway_waiting_messages{queue="analyze"} 1.0' in text
     assert analysis_id not in text
 
 
