@@ -108,13 +108,13 @@ async def test_a_completion_has_a_logprob_for_each_token_and_the_version(client:
 
 
 async def test_a_stop_token_is_in_the_tokens_and_not_in_the_text(client: PolicyClient) -> None:
-    for seed in range(50):
-        sampling = Sampling(max_tokens=60, seed=seed, stop_token_ids=(STOP,))
-        completion = await client.complete(CONTEXT, sampling)
-        if completion.finish_reason == "stop":
-            break
-    assert completion.token_ids[-1] == STOP
-    assert "\n" not in completion.text
+    samplings = [Sampling(max_tokens=60, seed=seed, stop_token_ids=(STOP,)) for seed in range(20)]
+    completions = await asyncio.gather(*(client.complete(CONTEXT, sampling) for sampling in samplings))
+    stopped = [completion for completion in completions if completion.finish_reason == "stop"]
+    assert stopped
+    for completion in stopped:
+        assert completion.token_ids.index(STOP) == len(completion.token_ids) - 1
+        assert "\n" not in completion.text
 
 
 async def test_one_seed_gives_one_answer_also_in_company(client: PolicyClient) -> None:

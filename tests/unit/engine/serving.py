@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import uvicorn
@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
+def serving(app: FastAPI) -> Generator[str]:
     """Yields the address once the server answers, and stops it."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
