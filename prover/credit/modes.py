@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prover.credit.adaptive import Adaptive
 from prover.credit.rules import Fixed, Rule
 
 
@@ -17,6 +18,7 @@ class Mode:
 
 MODES: Mapping[str, Mode] = {
     "fixed": Mode(rule=Fixed(), samples=8, weight=1.0),
+    "adaptive": Mode(rule=Adaptive(), samples=8, weight=1.0),
     "frugal": Mode(rule=Fixed(most=1), samples=1, weight=3.0),
 }
 

@@ -20,6 +20,8 @@ class Evidence:
     after: BoundaryCount = field(default_factory=BoundaryCount)
     group_successes: int
     group_size: int
+    begins_with_group: bool = False
+    """The segment begins at turn 0: the state before it is the one that every trajectory of the group began in."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.group_successes <= self.group_size or self.group_size < 1:

@@ -115,7 +115,7 @@ class Coordinator:
         await self._begin(analysis, group, judgement, rule)
 
     async def _begin(self, analysis: Analysis, group: Group, judgement: Judgement, rule: Rule) -> None:
-        evidence = await self._evidence(analysis.id, group)
+        evidence = await self._evidence(analysis.id, group, judgement)
         plan = rule.plan(evidence, samples=analysis.options.samples)
         if plan is None:
             verdict = rule.settle(evidence, samples=analysis.options.samples, weight=analysis.options.weight)
@@ -136,7 +136,7 @@ class Coordinator:
         if group is None:
             return
         rule, options = mode(analysis.options.mode).rule, analysis.options
-        evidence = await self._evidence(analysis.id, group)
+        evidence = await self._evidence(analysis.id, group, analysis.judgement)
         plan = rule.plan(evidence, samples=options.samples)
         if plan is None:
             verdict = rule.settle(evidence, samples=options.samples, weight=options.weight)
@@ -157,12 +157,13 @@ class Coordinator:
                     await self._send(CONTINUE_TASK, analysis.id, wanted.number, side, first, number)
         return True
 
-    async def _evidence(self, analysis_id: str, group: Group) -> Evidence:
+    async def _evidence(self, analysis_id: str, group: Group, judgement: Judgement) -> Evidence:
         return Evidence(
             before=await self._store.count(analysis_id, "before"),
             after=await self._store.count(analysis_id, "after"),
             group_successes=sum(trajectory.success for trajectory in group.trajectories),
             group_size=len(group.trajectories),
+            begins_with_group=judgement.proposals[0].segment.first_turn == 0,
         )
 
     async def _group(self, analysis: Analysis) -> Group | None:

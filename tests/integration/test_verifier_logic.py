@@ -423,3 +423,40 @@ async def test_every_analysis_of_many_ends(house: House) -> None:
     statuses = [(await house.get(f"a{number}")).status for number in range(10)]
     assert set(statuses) <= END_STATES
     assert statuses.count(Status.NOT_ELIGIBLE) == 3
+
+
+async def test_adaptive_plays_rounds_until_it_knows_enough(house: House) -> None:
+    house.policy.chance = 1.0
+    await house.begin(await mixed_group(), replace(OPTIONS, mode="adaptive", samples=8))
+    assert house.outbox.sent == [(CONTINUE_TASK, ("a1", 1, "before", 0, 2)), (CONTINUE_TASK, ("a1", 1, "after", 0, 2))]
+    await house.run()
+    analysis = await house.get()
+    assert analysis.verification is not None
+    verdict = analysis.verification
+    assert verdict.before.samples + verdict.after.samples < 16
+    assert verdict.stopped_because.split(":")[0] in ("precision", "futility")
+
+
+async def test_a_next_round_that_was_decided_but_never_sent_is_sent_when_the_decision_comes_again(house: House) -> None:
+    await house.begin(await mixed_group(), replace(OPTIONS, mode="adaptive", samples=8))
+    house.outbox.take(CONTINUE_TASK)
+    for side, success in (("before", False), ("after", True)):
+        for sample in range(2):
+            outcome = Outcome(success=success, reward=float(success), tokens=1)
+            await house.store.record_outcome("a1", side=side, sample=sample, outcome=outcome)
+    await house.coordinator.decide("a1", 1)
+    sent = house.outbox.take(CONTINUE_TASK)
+    assert sent
+    await house.coordinator.decide("a1", 1)
+    assert not house.outbox.sent
+    await house.coordinator.decide("a1", 1, again=True)
+    assert house.outbox.take(CONTINUE_TASK) == sent
+
+
+async def test_a_batch_of_a_round_that_is_over_is_dropped(house: House) -> None:
+    await house.begin(await mixed_group(), replace(OPTIONS, mode="adaptive", samples=8))
+    first = house.outbox.sent[0][1]
+    await house.run()
+    sampled = len(house.policy.contexts)
+    await house.continuations.play_batch(batch(first))
+    assert len(house.policy.contexts) == sampled

@@ -3,7 +3,7 @@
 from math import exp, lgamma
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prover.credit.posterior import beta_masses, central_interval, independent_delta, midpoints
@@ -22,18 +22,21 @@ def exceeds(before: tuple[int, int], after: tuple[int, int]) -> float:
     return sum(exp(log_beta(a + i, b + d) - log_beta(1 + i, d) - log_beta(a, b)) / (d + i) for i in range(c))
 
 
+@settings(deadline=None, max_examples=50)
 @given(before=counts, after=counts)
 def test_the_probability_of_a_gain_is_the_closed_form(before: tuple[int, int], after: tuple[int, int]) -> None:
     posterior = independent_delta(before, after)
     assert posterior.probability_positive == pytest.approx(exceeds(before, after), abs=1e-4)
 
 
+@settings(deadline=None, max_examples=50)
 @given(before=counts, after=counts)
 def test_the_mean_is_the_difference_of_the_beta_means(before: tuple[int, int], after: tuple[int, int]) -> None:
     expected = (after[0] + 1) / (after[1] + 2) - (before[0] + 1) / (before[1] + 2)
     assert independent_delta(before, after).mean == pytest.approx(expected, abs=1e-4)
 
 
+@settings(deadline=None, max_examples=50)
 @given(before=counts, after=counts)
 def test_swapping_the_boundaries_mirrors_the_posterior(before: tuple[int, int], after: tuple[int, int]) -> None:
     forward, backward = independent_delta(before, after), independent_delta(after, before)

@@ -4,7 +4,7 @@ from itertools import product
 from math import comb
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prover.credit.modes import MODES, mode
@@ -69,6 +69,7 @@ samples = st.integers(1, 8)
 
 
 @pytest.mark.parametrize("name", sorted(MODES))
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_the_weight_scales_the_bonus_alone(name: str, data: st.DataObject) -> None:
     n, m = data.draw(samples), data.draw(samples)
@@ -84,6 +85,7 @@ def test_the_weight_scales_the_bonus_alone(name: str, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("name", sorted(MODES))
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_no_rule_exceeds_its_budget_and_every_rule_ends(name: str, data: st.DataObject) -> None:
     rule, most = MODES[name].rule, data.draw(st.integers(1, 12))

@@ -1,0 +1,128 @@
+"""What outcomes say of the two values of a segment together: a spike-and-slab posterior on a grid.
+
+Most segments that a judge names change nothing, or much; few change a little, and few harm. And the value before is
+hardly independent of how the group fared. A joint prior of (V(before), V(after)) says both; docs/verification.md
+derives it. Rows are V(before), columns V(after), by the midpoints of `CELLS` cells each.
+"""
+
+from dataclasses import dataclass, replace
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from prover.credit.posterior import DeltaPosterior, central_interval
+from prover.trajectory import BoundaryCount
+
+CELLS = 40
+
+Masses = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beliefs:
+    """The prior, before a single continuation. Chosen by simulation: `prover bench verification`.
+
+    Attributes:
+        no_change: probability that a proposed segment changes nothing (the spike).
+        harm: probability that it lowers the value; how far is uniform. The rest raises it, how far is uniform.
+        value_shape: (a, b) of the Beta distribution of V(before), apart from what the group says.
+        group_weight: how many samples of V(before) the group's success rate is worth, where the segment begins later
+            than the group did.
+    """
+
+    no_change: float = 0.25
+    harm: float = 0.15
+    value_shape: tuple[float, float] = (0.5, 0.8)
+    group_weight: float = 1.5
+
+    def __post_init__(self) -> None:
+        if not (self.no_change >= 0 and self.harm >= 0 and self.no_change + self.harm <= 1):
+            raise ValueError(f"beliefs: no_change {self.no_change}, harm {self.harm}; expected shares of one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """A distribution of (V(before), V(after)): `masses` sums to 1."""
+
+    masses: Masses
+
+    @classmethod
+    def prior(cls, beliefs: Beliefs, *, group_successes: int, group_size: int, begins_with_group: bool) -> "Joint":
+        """Before any continuation.
+
+        Where the segment begins with the group (its first turn is turn 0), the group's outcomes are samples of
+        V(before) themselves. That only groups with few successes are verified does not make them unfair: the posterior
+        is given their number, and whether the group was chosen follows from that number alone.
+        """
+        values = _midpoints()
+        a, b = beliefs.value_shape
+        weight = group_size if begins_with_group else beliefs.group_weight
+        rate = group_successes / group_size
+        a, b = a + weight * rate, b + weight * (1 - rate)
+        before = values ** (a - 1) * (1 - values) ** (b - 1)
+        masses = before[:, None] * _after_given_before(beliefs)
+        return cls(masses=masses / masses.sum())
+
+    def given(self, before: BoundaryCount, after: BoundaryCount) -> "Joint":
+        """The posterior after these outcomes."""
+        masses = self.masses * _likelihood(before)[:, None] * _likelihood(after)[None, :]
+        return replace(self, masses=masses / masses.sum())
+
+    def delta(self, *, level: float = 0.9) -> DeltaPosterior:
+        """Mean, central interval and sign of V(after) - V(before)."""
+        steps = np.subtract.outer(np.arange(CELLS), np.arange(CELLS)).T + CELLS - 1
+        by_step = np.zeros(2 * CELLS - 1)
+        np.add.at(by_step, steps.ravel(), self.masses.ravel())
+        points = (np.arange(2 * CELLS - 1) - (CELLS - 1)) / CELLS
+        return DeltaPosterior(
+            mean=float(by_step @ points),
+            interval=central_interval(points, by_step, level=level),
+            probability_positive=float(by_step[CELLS:].sum()),
+        )
+
+    def gain(self) -> tuple[float, float]:
+        """Mean and variance of the positive part of V(after) - V(before)."""
+        gains = _gains()
+        mean = float((self.masses * gains).sum())
+        return mean, float((self.masses * gains**2).sum()) - mean**2
+
+    def expected_variance(self, before: int, after: int) -> float:
+        """What the variance of the positive part is expected to be after so many more continuations."""
+        from_before, from_after = _outcomes(before), _outcomes(after)
+        gains = _gains()
+        weight = from_before @ self.masses @ from_after.T
+        first = from_before @ (self.masses * gains) @ from_after.T
+        second = from_before @ (self.masses * gains**2) @ from_after.T
+        return float(second.sum() - (first**2 / np.maximum(weight, 1e-300)).sum())
+
+
+def _midpoints() -> Masses:
+    return (np.arange(CELLS) + 0.5) / CELLS
+
+
+def _gains() -> Masses:
+    values = _midpoints()
+    return np.maximum(values[None, :] - values[:, None], 0.0)
+
+
+def _after_given_before(beliefs: Beliefs) -> Masses:
+    """Each row sums to 1: the spike on the diagonal, uniform slabs on either side of it."""
+    above = np.triu(np.ones((CELLS, CELLS)), k=1)
+    below = np.tril(np.ones((CELLS, CELLS)), k=-1)
+    rows = beliefs.no_change * np.eye(CELLS)
+    rows += (1.0 - beliefs.no_change - beliefs.harm) * above / np.maximum(above.sum(axis=1, keepdims=True), 1.0)
+    rows += beliefs.harm * below / np.maximum(below.sum(axis=1, keepdims=True), 1.0)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def _likelihood(count: BoundaryCount) -> Masses:
+    values = _midpoints()
+    log = count.successes * np.log(values) + (count.samples - count.successes) * np.log1p(-values)
+    return np.exp(log - log.max())
+
+
+def _outcomes(samples: int) -> Masses:
+    """Binomial probability of each number of successes (rows) by value (columns)."""
+    values = _midpoints()
+    return np.array([comb(samples, k) * values**k * (1 - values) ** (samples - k) for k in range(samples + 1)])
