@@ -89,27 +89,30 @@ def taken(anchor: Sequence[Step], others: Sequence[Sequence[Step]]) -> Floats:
     return table_NT
 
 
-def relevance(anchor: Sequence[Step], rarities: Mapping[str, float], *, carry: float, keep: float) -> Floats:
+def relevance(
+    anchor: Sequence[Step], rarities: Mapping[str, float], *, on_the_way: Sequence[bool], carry: float, keep: float
+) -> Floats:
     """(T,): how much the anchor's ending leans on each step, from 0 to 1, by a slice backwards from its last action.
 
     The terms of the last action are needed, each as much as it is rare. Going backwards, a step is as relevant as the
     most needed term in its action or response. A term that was met is needed `keep` times as much further back, and
     the terms of a relevant action become needed in their turn, `carry` times its relevance times their rarity. At the
-    end all are divided by the largest before the last, and the last has 1.
+    end all are divided by the largest before the last, and the last has 1. Steps that are not on the way (detours that
+    led back) are passed over with 0.
     """
     found_T = np.zeros(len(anchor))
     needed = {term: rarities.get(term, 0.0) for term in _words(anchor[-1].action)}
     for turn in range(len(anchor) - 2, -1, -1):
         step = anchor[turn]
-        if step.action is None:
+        if step.action is None or not on_the_way[turn]:
             continue
         acted, met = _words(step.action), _words(step.action) | _words(step.response)
-        found_T[turn] = max((needed.get(term, 0.0) for term in sorted(met)), default=0.0)
+        found_T[turn] = max((needed.get(term, 0.0) for term in met), default=0.0)
         needed |= {term: keep * needed[term] for term in met if term in needed}
         raised = {term: carry * found_T[turn] * rarities.get(term, 0.0) for term in acted}
         needed |= {term: max(needed.get(term, 0.0), value) for term, value in raised.items()}
     largest = found_T.max(initial=0.0)
-    scaled_T = found_T / largest if largest > 0 else np.ones(len(anchor))
+    scaled_T = found_T / largest if largest > 0 else np.array(on_the_way, dtype=np.float64)
     scaled_T[-1] = 1.0
     return scaled_T
 

@@ -1,55 +1,58 @@
 """`contrast`: finds the pivotal segment by comparing outcomes, without a model."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from time import monotonic
 
 import numpy as np
 
 from prover.credit.eligibility import anchor as anchor_of
 from prover.credit.segments import valid_segments
-from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment, Trajectory
+from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment
 from services.judge.alignment import Floats, rarity, relevance, steps, taken
+from services.judge.chain import chain
 from services.judge.question import ProposeLimits, check_contrast
 from services.judge.ranking import disjoint_best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContrastWeights:
-    """The constants of the formula. Defaults were chosen on households (bench/judge_household.py), see docs/judges.md.
+    """The constants of the formula; docs/judges.md says how they were chosen.
 
     Attributes:
-        prior: pseudo-trajectories with the group's own success rate in every estimate of a value.
+        prior: pseudo-moves with the group's own success rate in the value of every state of the chain.
+        missed: what a step is worth that the ending leans on and no failed run took, in success probability.
         price: what each action turn beyond the first costs, in success probability.
         carry, keep: how relevance spreads backwards (`services.judge.alignment.relevance`).
-        power: relevance is raised to it; below 1 lets weakly linked steps count.
     """
 
-    prior: float = 0.5
-    price: float = 0.02
+    prior: float = 0.2
+    missed: float = 0.3
+    price: float = 0.08
     carry: float = 0.8
     keep: float = 0.8
-    power: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
     """The judge without a model. Deterministic: the same group gives the same answer, whatever the order of failures.
 
-    Walk along the anchor and ask of every other trajectory i how far it kept up. Before turn t its weight is
+    A step t of the anchor is worth, as an estimate of V(t + 1) - V(t),
 
-        w_i(t) = product over u < t of (1 - rho_u^power * (1 - taken_i(u)))
+        gain(t) = M(t + 1) - M(t) + missed * rho(t) * (share of the failed runs that never took step t)
 
-    where taken_i(u) is 1 if i, at any time, took the anchor's step u (same action, same response) or stood in the state
-    that it led to (same digest), and rho_u says how much the anchor's ending leans on step u (a backward slice over
-    shared rare words, `services.judge.alignment.relevance`). So a failed run drops out where the anchor did something
-    that mattered and the run never did. The anchor's own weight is 1. The value before turn t is then the success rate
-    among those that kept up, with `prior` pseudo-trajectories of the group's own success rate p:
+    M(t) is the value of the state before turn t in the Markov chain that the group itself recorded: states are digests,
+    moves are drawn as often as the group's trajectories made them, every state has `prior` pseudo-moves that win at the
+    group's success rate (`services.judge.chain`). It knows what the group saw: from where do trajectories go on to
+    succeed? A failed run has taken step t if it ever did the same action with the same response, or stood in the state
+    that t led to. rho(t) says how much the anchor's ending leans on step t, by a backward slice over shared rare words
+    (`services.judge.alignment.relevance`); detours, steps that do not shorten the way to a win through recorded moves,
+    have rho 0. It knows what the group could not see: what would have helped those who never tried.
 
-        V(t) = (prior * p + sum of w_i(t) over successes) / (prior + sum of w_i(t) over all)
+    Without digests the chain says nothing: M is constant and no step is a detour. A segment (l, r) with n action turns
+    scores
 
-    and a segment (l, r) with n action turns scores
-
-        V(r + 1) - V(l) - price * (n - 1).
+        gain(l) + ... + gain(r) - price * (n - 1).
 
     The best score wins; of equal ones the shorter segment, then the earlier. Further proposals are the best of those
     that share no turn with a better one. Scores that are not above 0 are not proposed.
@@ -62,12 +65,10 @@ class Contrast:
         """See `services.judge.question.Judge`."""
         started = monotonic()
         check_contrast(group)
-        anchor = anchor_of(group)
-        segments = valid_segments(anchor, max_action_turns=limits.max_action_turns)
-        values = self.values(group)
-        scores = [self._score(segment, anchor, values) for segment in segments]
+        segments = valid_segments(anchor_of(group), max_action_turns=limits.max_action_turns)
+        scores = self._scores(group, segments) if segments else []
         best = [index for index in disjoint_best(segments, scores, limits.max_proposals) if scores[index] > 0]
-        proposals = tuple(self._proposal(group, segments[index], values) for index in best)
+        proposals = tuple(self._proposal(group, segments[index]) for index in best)
         return Judgement(
             judge=self.name,
             prompt_version="",
@@ -76,41 +77,46 @@ class Contrast:
             cost=JudgeCost(seconds=monotonic() - started),
         )
 
-    def values(self, group: Group) -> Floats:
-        """(T + 1,): the estimated value before each turn of the anchor, and after the last."""
+    def gains(self, group: Group) -> Floats:
+        """(T,): the estimated worth of each step of the anchor."""
         anchor, weights = anchor_of(group), self.weights
-        others = [trajectory for trajectory in group.trajectories if trajectory is not anchor]
         steps_T = steps(anchor)
-        rho_T = relevance(steps_T, rarity(group), carry=weights.carry, keep=weights.keep) ** weights.power
-        taken_NT = taken(steps_T, [steps(other) for other in others])
-        kept_NT = np.cumprod(1.0 - rho_T * (1.0 - taken_NT), axis=1)
-        kept_up_NT = np.hstack([np.ones((len(others), 1)), kept_NT])
-        won_N = np.array([other.success for other in others], dtype=np.float64)
-        rate = (1.0 + won_N.sum()) / len(group.trajectories)
-        return (weights.prior * rate + 1.0 + won_N @ kept_up_NT) / (weights.prior + 1.0 + kept_up_NT.sum(axis=0))
+        recorded = chain(group, prior=weights.prior)
+        gain_T, on_the_way = np.zeros(len(steps_T)), [True] * len(steps_T)
+        if recorded is not None:
+            values, distances = recorded.along(anchor)
+            gain_T = np.diff(values)
+            on_the_way = [after < before for before, after in pairwise(distances)]
+        failed = [steps(trajectory) for trajectory in group.trajectories if not trajectory.success]
+        missed_T = 1.0 - taken(steps_T, failed).mean(axis=0)
+        rho_T = relevance(steps_T, rarity(group), on_the_way=on_the_way, carry=weights.carry, keep=weights.keep)
+        return gain_T + weights.missed * rho_T * missed_T
 
-    def _score(self, segment: Segment, anchor: Trajectory, values: Floats) -> float:
-        turns = anchor.turns[segment.first_turn : segment.last_turn + 1]
-        actions = sum(turn.action is not None for turn in turns)
-        gain = float(values[segment.last_turn + 1] - values[segment.first_turn])
-        # Rounded, so that ties are ties on every machine.
-        return round(gain - self.weights.price * (actions - 1), 9)
-
-    def _proposal(self, group: Group, segment: Segment, values: Floats) -> Proposal:
+    def _scores(self, group: Group, segments: tuple[Segment, ...]) -> list[float]:
         anchor = anchor_of(group)
-        steps_T = steps(anchor)
+        sums = np.concatenate([[0.0], np.cumsum(self.gains(group))])
+        scores: list[float] = []
+        for segment in segments:
+            turns = anchor.turns[segment.first_turn : segment.last_turn + 1]
+            actions = sum(turn.action is not None for turn in turns)
+            gain = float(sums[segment.last_turn + 1] - sums[segment.first_turn])
+            # Rounded, so that ties are ties whatever the order of summation.
+            scores.append(round(gain - self.weights.price * (actions - 1), 6))
+        return scores
+
+    def _proposal(self, group: Group, segment: Segment) -> Proposal:
+        steps_T = steps(anchor_of(group))
         failed = [steps(trajectory) for trajectory in group.trajectories if not trajectory.success]
         taken_NT = taken(steps_T, failed)[:, segment.first_turn : segment.last_turn + 1]
         missed = int((taken_NT.min(axis=1) == 0).sum())
         actions = [step.action for step in steps_T[segment.first_turn : segment.last_turn + 1] if step.action]
-        named = "; ".join(repr(action) for action in actions)
-        before, after = values[segment.first_turn], values[segment.last_turn + 1]
+        gain = float(self.gains(group)[segment.first_turn : segment.last_turn + 1].sum())
         return Proposal(
             segment=segment,
-            failure_mode=f"{missed} of {len(failed)} failed runs never got past: {named}",
+            failure_mode=f"{missed} of {len(failed)} failed runs never did all of: {'; '.join(map(repr, actions))}",
             reason=(
-                f"among trajectories that kept up with the success, the share that succeeded rises from {before:.2f} "
-                f"to {after:.2f} over turns {segment.first_turn} to {segment.last_turn}"
+                f"turns {segment.first_turn} to {segment.last_turn} set the success apart: estimated gain {gain:.2f}, "
+                "from where the group's trajectories went on to succeed and from what the failed ones never tried"
             ),
             judge=self.name,
         )

@@ -1,5 +1,6 @@
 """The judge without a model, and the two controls."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from prover.credit.eligibility import anchor, eligible
 from prover.credit.segments import segment_fault, valid_segments
 from prover.trajectory import Group, Trajectory
 from services.judge.alignment import rarity, relevance, steps, taken, terms
+from services.judge.chain import chain
 from services.judge.contrast import Contrast
 from services.judge.judge import JUDGES, Judge, JudgeOptions, ProposeLimits, make
 from tests.unit.judge.builders import bell, group, trajectory
@@ -58,26 +60,48 @@ async def test_an_anchor_of_one_action_has_no_proposal(name: str) -> None:
     assert "no valid segment" in found.no_proposal_reason
 
 
-def test_a_failed_run_in_the_same_state_has_taken_the_step() -> None:
-    def state(name: str, digests: list[str]) -> Trajectory:
-        made = trajectory(name, [f"{name} {index}" for index in range(len(digests))])
-        turns = [
-            type(turn)(observation=turn.observation, text=turn.text, action=turn.action, digest=digest)
-            for turn, digest in zip(made.turns, digests, strict=True)
-        ]
-        return type(made)(id=name, task=made.task, policy_version="v0", turns=tuple(turns), reward=0.0, success=False)
+def named(name: str, digests: list[str], *, success: bool = False) -> Trajectory:
+    """A run through the states of these names."""
+    made = trajectory(name, [f"{name} {index}" for index in range(len(digests))], success=success)
+    turns = tuple(replace(turn, digest=digest) for turn, digest in zip(made.turns, digests, strict=True))
+    return replace(made, turns=turns)
 
-    table = taken(steps(state("a", ["s0", "s1", "s2"])), [steps(state("b", ["s0", "s9", "s2"]))])
+
+def test_a_failed_run_in_the_same_state_has_taken_the_step() -> None:
+    table = taken(steps(named("a", ["s0", "s1", "s2"])), [steps(named("b", ["s0", "s9", "s2"]))])
     assert table.tolist() == [[0.0, 1.0, 0.0]]
 
 
-def test_relevance_follows_the_chain_back_from_the_ending() -> None:
+def test_relevance_follows_the_chain_back_from_the_ending_and_passes_detours_over() -> None:
     whole = bell()
-    rho = relevance(steps(anchor(whole)), rarity(whole), carry=0.8, keep=0.8)
-    take_the_bell, walk_the_hall = rho[3], rho[0]
+    there = steps(anchor(whole))
+    rho = relevance(there, rarity(whole), on_the_way=[True] * 4 + [False, True], carry=0.8, keep=0.8)
+    walk_the_hall, take_the_bell, detour = rho[0], rho[3], rho[4]
     assert take_the_bell > 2 * walk_the_hall
-    assert rho.min() >= 0.0
-    assert rho.max() == 1.0
+    assert detour == 0.0
+    assert (rho.min(), rho.max()) == (0.0, 1.0)
+
+
+def test_the_chain_knows_from_where_the_group_went_on_to_win() -> None:
+    won, lost = named("w", ["s", "a", "b"], success=True), [named(f"l{run}", ["s", "a", "s"]) for run in range(3)]
+    found = chain(group(won, *lost), prior=0.0)
+    assert found is not None
+    values, distances = found.along(won)
+    # From s: 4 of 7 moves go to a, 3 end lost; from a: 1 of 4 goes to b, which won, 3 go back to s.
+    at_s = (4 / 7 * 1 / 4) / (1 - 4 / 7 * 3 / 4)
+    assert values == pytest.approx((at_s, 1 / 4 + 3 / 4 * at_s, 1.0, 1.0), abs=1e-6)
+    assert distances == (3, 2, 1, 0)
+
+
+def test_a_detour_does_not_shorten_the_way() -> None:
+    won = named("w", ["s", "x", "s", "b"], success=True)
+    found = chain(group(won, named("l", ["s", "x"])), prior=0.2)
+    assert found is not None
+    assert found.along(won)[1] == (2, 3, 2, 1, 0)
+
+
+def test_without_digests_there_is_no_chain() -> None:
+    assert chain(bell(), prior=0.2) is None
 
 
 def test_a_number_belongs_to_the_word_before_it() -> None:
