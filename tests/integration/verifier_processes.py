@@ -68,7 +68,7 @@ class Processes:
         """The policy engine; returns once it answers."""
         script = str(HERE / "chain_engine.py")
         self._start("engine", [script, str(self.engine_port), "--pause-s", str(pause_s), "--version", version])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while True:
             try:
                 httpx.get(f"http://127.0.0.1:{self.engine_port}/v1/models", trust_env=False)
