@@ -291,7 +291,7 @@ def _read_unscored(turn: Turn, *, where: str) -> TrainingTurn:
 def _prepare(weights: Path, experiment: Experiment) -> nn.Module:
     model: Any = load_model(weights)
     if experiment.activation_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.activation_checkpointing_enable({"use_reentrant": False})
     model.train()
     return add_adapters(model, rank=experiment.lora_rank) if experiment.lora_rank else model
 
