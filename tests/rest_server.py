@@ -58,7 +58,7 @@ class FakeJudge:
 def refuse_unknown(task: Task) -> None:
     """A check of tasks that knows those whose id begins with "generated/"."""
     if not task.task_id.startswith("generated/"):
-        raise ValueError("a task id of the form generated/TYPE/SEED")
+        raise ValueError(f"task.task_id: was {task.task_id!r}; expected generated/TYPE/SEED")
 
 
 @dataclass

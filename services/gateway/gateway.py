@@ -212,8 +212,7 @@ class Gateway:
             async with self._checks:
                 await asyncio.wait_for(asyncio.to_thread(check, task), _TASK_CHECK_LIMIT_S)
         except ValueError as error:
-            mistake = Mistake(field="group.task", was=problems.shown(task.task_id), expected=str(error))
-            raise problems.invalid_analysis([mistake]) from error
+            raise problems.invalid_analysis([problems.mistake_of(error, task_id=task.task_id)]) from error
         except TimeoutError as error:
             detail = f"task {task.task_id!r} could not be tried within {_TASK_CHECK_LIMIT_S} s"
             raise problems.unavailable(f"The environment {task.environment!r}", detail) from error

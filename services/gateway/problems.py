@@ -1,11 +1,13 @@
 """Problem documents (RFC 9457): what a caller is told when a request cannot be answered."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue, ValidationError
 
 MEDIA_TYPE = "application/problem+json"
+_COMPLAINT = re.compile(r"(task\.[\w.]+): was (.*?); expected (.*)", re.DOTALL)
 _MOST_ERRORS = 20
 _MOST_SHOWN = 200
 
@@ -98,6 +100,22 @@ def from_validation(error: ValidationError) -> Problem:
         for finding in findings[:_MOST_ERRORS]
     ]
     return invalid_analysis(mistakes)
+
+
+def mistake_of(error: ValueError, *, task_id: str) -> Mistake:
+    """An environment's complaint about a task as a mistake in the body.
+
+    >>> str(mistake_of(ValueError("task.seed: was -1; expected 0 or more"), task_id="a"))
+    'group.task.seed: was -1; expected 0 or more'
+    >>> str(mistake_of(ValueError("no such game"), task_id="a"))
+    "group.task.task_id: was 'a'; expected a task that its environment has (no such game)"
+    """
+    found = _COMPLAINT.fullmatch(str(error))
+    if found is None:
+        expected = f"a task that its environment has ({error})"
+        return Mistake(field="group.task.task_id", was=shown(task_id), expected=expected)
+    field, was, expected = found.groups()
+    return Mistake(field=f"group.{field}", was=was, expected=expected)
 
 
 def shown(value: object) -> str:

@@ -101,7 +101,7 @@ MISTAKES: dict[str, tuple[Callable[[Body], object], str, str, str]] = {
     ),
     "an unknown task": (
         lambda body: body["group"]["task"].update(task_id="valid_seen/nowhere"),
-        "group.task",
+        "group.task.task_id",
         "'valid_seen/nowhere'",
         "generated/TYPE/SEED",
     ),
@@ -344,5 +344,5 @@ async def test_the_real_environment_refuses_tasks_that_it_does_not_have(
         body = with_change(lambda body: body["group"]["task"].update(task_id=task_id))
         answer = await http.post("/v1/analyses", json=body)
         assert answer.status_code == 422, answer.text
-        assert answer.json()["errors"][0]["field"] == "group.task"
+        assert answer.json()["errors"][0]["field"] == "group.task.task_id"
         assert (await http.post("/v1/analyses", json=SUBMISSION_EXAMPLE)).status_code == 202
