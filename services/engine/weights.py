@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -60,7 +61,7 @@ def load_weights(folder: Path, *, dtype: torch.dtype = torch.float32, tokenizer:
     config = _read_config(folder)
     try:
         model: Any = LlamaForCausalLM.from_pretrained(str(folder), dtype=dtype, use_safetensors=True)
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise WeightsError(f"{folder}: model.safetensors: {error}") from error
     return Weights(
         model=model.eval(),

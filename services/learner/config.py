@@ -37,7 +37,7 @@ class LearnerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="PROVER_LEARNER_", extra="forbid")
 
     host: str = "127.0.0.1"
-    port: int = Field(default=8203, ge=0, le=65535)
+    port: int = Field(default=8202, ge=0, le=65535)
     weights: Path = SHIPPED_WEIGHTS
     output_dir: Path = Path(".prover/weights")
     experiment: Path | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, AutoModelForCausalLM
@@ -40,7 +41,7 @@ def load_model(folder: Path) -> nn.Module:
             local_files_only=True,
             use_safetensors=True,
         )
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise ValueError(f"weights: {folder}: {error}") from error
 
 
