@@ -4,20 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prover.credit.adaptive import Adaptive
+from prover.credit.audited import Audited
 from prover.credit.rules import Fixed, Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """A rule, and what `samples` (K) and `weight` (lambda) are where a caller does not say."""
+    """A rule, and what `samples` (K) and `weight` (lambda) are where a caller does not say.
+
+    Attributes:
+        keeps_record: the rule pays by the judge's record, and what it verifies joins the record.
+    """
 
     rule: Rule
     samples: int
     weight: float
+    keeps_record: bool = False
 
 
 MODES: Mapping[str, Mode] = {
     "fixed": Mode(rule=Fixed(), samples=8, weight=1.0),
+    "audited": Mode(rule=Audited(), samples=1, weight=10.0, keeps_record=True),
     "adaptive": Mode(rule=Adaptive(), samples=8, weight=1.0),
     "frugal": Mode(rule=Fixed(most=1), samples=1, weight=3.0),
 }

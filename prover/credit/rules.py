@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from prover.credit.advantages import segment_bonus
+from prover.credit.intervals import newcombe_interval
 from prover.credit.posterior import independent_delta
 from prover.trajectory import BoundaryCount, Verification
 
@@ -22,6 +23,10 @@ class Evidence:
     group_size: int
     begins_with_group: bool = False
     """The segment begins at turn 0: the state before it is the one that every trajectory of the group began in."""
+    draw: float = 0.0
+    """A number from 0 up to 1, drawn once for the analysis: whether a rule that verifies a share verifies this one."""
+    record: tuple[float, ...] = ()
+    """Deltas of the judge's audited proposals, oldest first, this one's left out."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.group_successes <= self.group_size or self.group_size < 1:
@@ -67,17 +72,16 @@ class Fixed:
         return Plan(before=wanted, after=wanted)
 
     def settle(self, evidence: Evidence, *, samples: int, weight: float) -> Verification:
-        """The raw difference. Interval and probability are those of uniform priors; the bonus ignores them."""
+        """The raw difference with Newcombe's interval; P(delta > 0) is that of uniform priors. The bonus ignores both."""
         delta = rate(evidence.after) - rate(evidence.before)
-        posterior = independent_delta(
-            (evidence.before.successes, evidence.before.samples), (evidence.after.successes, evidence.after.samples)
-        )
+        before = (evidence.before.successes, evidence.before.samples)
+        after = (evidence.after.successes, evidence.after.samples)
         return Verification(
             before=evidence.before,
             after=evidence.after,
             delta=delta,
-            interval=posterior.interval,
-            probability_positive=posterior.probability_positive,
+            interval=newcombe_interval(before, after),
+            probability_positive=independent_delta(before, after).probability_positive,
             bonus=segment_bonus(delta, weight=weight),
             stopped_because="all continuations were played",
         )

@@ -7,8 +7,20 @@ from redis.exceptions import RedisError as StoreError
 
 from prover.store.analyses import AnalysisStore, Event, follow
 from prover.store.blobs import Blobs
+from prover.store.records import Audit, JudgeKey, JudgeRecords
 
-__all__ = ["AnalysisStore", "Blobs", "Event", "StoreError", "follow", "open_store"]
+__all__ = [
+    "AnalysisStore",
+    "Audit",
+    "Blobs",
+    "Event",
+    "JudgeKey",
+    "JudgeRecords",
+    "StoreError",
+    "follow",
+    "open_records",
+    "open_store",
+]
 
 
 def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024, retries: int = 3) -> AnalysisStore:
@@ -18,7 +30,16 @@ def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024, re
     away for a second and a half. Every caller that waits for an event holds one of the `max_connections`; one more than
     those is an error, so callers bound their waiting.
     """
-    redis = Redis.from_url(
+    return AnalysisStore(_connect(redis_url, max_connections=max_connections, retries=retries), Blobs(blob_url))
+
+
+def open_records(redis_url: str, *, retries: int = 3) -> JudgeRecords:
+    """The judges' records, for the event loop that is running now. Raises StoreError as a store does."""
+    return JudgeRecords(_connect(redis_url, max_connections=64, retries=retries))
+
+
+def _connect(redis_url: str, *, max_connections: int, retries: int) -> Redis:
+    return Redis.from_url(
         redis_url,
         socket_timeout=30.0,
         socket_connect_timeout=5.0,
@@ -28,4 +49,3 @@ def open_store(redis_url: str, blob_url: str, *, max_connections: int = 1024, re
         # A client made from an address has no retries of its own. All our writes may be made twice.
         retry=Retry(ExponentialBackoff(base=0.1, cap=1.0), retries),
     )
-    return AnalysisStore(redis, Blobs(blob_url))

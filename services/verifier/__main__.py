@@ -15,7 +15,8 @@ from prover.policies.client import PolicyClient
 from prover.queues import ANALYZE, CONTINUE
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import JudgeClient
-from prover.store import AnalysisStore, open_store
+from prover.store import AnalysisStore, open_records, open_store
+from services.verifier.audits import Audits
 from services.verifier.celery_app import CelerySend, make_app, work
 from services.verifier.config import VerifierSettings
 from services.verifier.continuations import Continuations
@@ -48,7 +49,7 @@ def main() -> int:
     endings = Endings(store, metrics)
     runner = Runner(loop, endings, metrics, retries=settings.retries, limit_s=settings.task_limit_s)
     if role == "coordinator":
-        add_coordinator_tasks(app, runner, loop.run(_coordinator(settings, app, store, endings)))
+        add_coordinator_tasks(app, runner, loop.run(_coordinator(settings, app, store, endings, metrics)))
     else:
         add_worker_tasks(app, runner, loop.run(_continuations(settings, app, store, endings, metrics)))
     logging.getLogger("verifier").info("working on queue %s", queue)
@@ -58,9 +59,12 @@ def main() -> int:
         loop.stop()
 
 
-async def _coordinator(settings: VerifierSettings, app: Celery, store: AnalysisStore, endings: Endings) -> Coordinator:
+async def _coordinator(
+    settings: VerifierSettings, app: Celery, store: AnalysisStore, endings: Endings, metrics: Metrics
+) -> Coordinator:
     judge = RemoteJudge(JudgeClient(open_channel(settings.judge_address)), timeout_s=settings.judge_timeout_s)
-    return Coordinator(store, judge, CelerySend(app), endings, batch_samples=settings.batch_samples)
+    audits = Audits(open_records(settings.redis_url), metrics)
+    return Coordinator(store, judge, CelerySend(app), endings, audits=audits, batch_samples=settings.batch_samples)
 
 
 async def _continuations(

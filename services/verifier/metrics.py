@@ -1,6 +1,6 @@
 """What the verifier counts, for Prometheus."""
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _WAITS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
@@ -39,5 +39,11 @@ class Metrics:
             "prover_verifier_analyses_total",
             "Analyses ended here, by state: not_restorable counts the failures to restore.",
             ["status"],
+            registry=self.registry,
+        )
+        self.record = Gauge(
+            "prover_verifier_judge_record",
+            "Shrunk mean of a judge's audited deltas; no better than chance at 0 and below.",
+            ["judge", "environment", "policy"],
             registry=self.registry,
         )

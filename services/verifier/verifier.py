@@ -7,18 +7,20 @@ next call goes on from what is stored.
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from prover.analysis import Analysis, Round
 from prover.credit.eligibility import ineligible_because
 from prover.credit.modes import mode
-from prover.credit.rules import Evidence, Plan, Rule
+from prover.credit.rules import Evidence, Plan
 from prover.credit.segments import segment_fault
 from prover.lifecycle import END_STATES, Status
 from prover.queues import CONTINUE_TASK
 from prover.store.analyses import AnalysisStore
-from prover.trajectory import Group, Judgement
+from prover.trajectory import Group, Judgement, Verification
 from services.verifier.alive import at_work
+from services.verifier.audits import Audits, draw
 from services.verifier.context import rebuilt_note
 from services.verifier.endings import Endings
 
@@ -51,13 +53,24 @@ class Coordinator:
     """Decides. The expensive work is in the tasks that it sends."""
 
     def __init__(
-        self, store: AnalysisStore, judge: Judge, send: Send, endings: Endings, *, batch_samples: int = 4
+        self,
+        store: AnalysisStore,
+        judge: Judge,
+        send: Send,
+        endings: Endings,
+        *,
+        audits: Audits | None = None,
+        batch_samples: int = 4,
     ) -> None:
-        """`batch_samples`: most continuations of one task. Fewer spread over more workers, more share a prefix."""
+        """`batch_samples`: most continuations of one task. Fewer spread over more workers, more share a prefix.
+
+        Without `audits` no records of judges are kept, and modes that need one are refused.
+        """
         self._store = store
         self._judge = judge
         self._send = send
         self._endings = endings
+        self._audits = audits
         self._batch_samples = batch_samples
 
     async def analyze(self, analysis_id: str) -> None:
@@ -99,7 +112,7 @@ class Coordinator:
         if group is None:
             return
         try:
-            rule = mode(analysis.options.mode).rule
+            self._check_mode(analysis)
             async with at_work(self._store, analysis.id):
                 judgement = await self._judge.propose(group, judge=analysis.options.judge, seed=group.task.seed)
         except (JudgeRefused, ValueError) as error:
@@ -112,20 +125,16 @@ class Coordinator:
         if fault is not None:
             await self._endings.plain(analysis, group, Status.FAILED, judgement=judgement, error=fault)
             return
-        await self._begin(analysis, group, judgement, rule)
+        await self._begin(analysis, group, judgement)
 
-    async def _begin(self, analysis: Analysis, group: Group, judgement: Judgement, rule: Rule) -> None:
-        evidence = await self._evidence(analysis.id, group, judgement)
-        plan = rule.plan(evidence, samples=analysis.options.samples)
-        if plan is None:
-            verdict = rule.settle(evidence, samples=analysis.options.samples, weight=analysis.options.weight)
-            await self._endings.verified(analysis, group, judgement, verdict)
+    async def _begin(self, analysis: Analysis, group: Group, judgement: Judgement) -> None:
+        next_step = await self._weigh(analysis, group, judgement)
+        if isinstance(next_step, Verification):
+            await self._settle(analysis, group, judgement, next_step)
             return
-        fields: dict[str, object] = {"judgement": judgement, "round": _round(1, plan)}
         note = _context_note(analysis, group, judgement)
-        if note is not None:
-            fields["note"] = note
-        await self._store.move(analysis.id, Status.VERIFYING, **fields)
+        first = _round(1, next_step)
+        await self._store.move(analysis.id, Status.VERIFYING, judgement=judgement, round=first, note=note)
 
     async def _advance(self, analysis: Analysis) -> None:
         if analysis.round is None or analysis.judgement is None:
@@ -135,16 +144,41 @@ class Coordinator:
         group = await self._group(analysis)
         if group is None:
             return
-        rule, options = mode(analysis.options.mode).rule, analysis.options
-        evidence = await self._evidence(analysis.id, group, analysis.judgement)
-        plan = rule.plan(evidence, samples=options.samples)
-        if plan is None:
-            verdict = rule.settle(evidence, samples=options.samples, weight=options.weight)
-            await self._endings.verified(analysis, group, analysis.judgement, verdict)
+        next_step = await self._weigh(analysis, group, analysis.judgement)
+        if isinstance(next_step, Verification):
+            await self._settle(analysis, group, analysis.judgement, next_step)
             return
-        following = _round(analysis.round.number + 1, plan)
+        following = _round(analysis.round.number + 1, next_step)
         if await self._store.advance_round(analysis.id, current=analysis.round, following=following):
             await self._send_missing(analysis, following)
+
+    async def _weigh(self, analysis: Analysis, group: Group, judgement: Judgement) -> Plan | Verification:
+        """What the mode's rule says to the evidence: the next round, or the verdict."""
+        options, chosen = analysis.options, mode(analysis.options.mode)
+        evidence = Evidence(
+            before=await self._store.count(analysis.id, "before"),
+            after=await self._store.count(analysis.id, "after"),
+            group_successes=sum(trajectory.success for trajectory in group.trajectories),
+            group_size=len(group.trajectories),
+            begins_with_group=judgement.proposals[0].segment.first_turn == 0,
+            draw=draw(analysis.id),
+        )
+        plan = chosen.rule.plan(evidence, samples=options.samples)
+        if plan is not None:
+            return plan
+        if chosen.keeps_record and self._audits is not None:
+            evidence = replace(evidence, record=await self._audits.record(analysis, group, judgement))
+        return chosen.rule.settle(evidence, samples=options.samples, weight=options.weight)
+
+    async def _settle(self, analysis: Analysis, group: Group, judgement: Judgement, verdict: Verification) -> None:
+        audited = mode(analysis.options.mode).keeps_record and verdict.before.samples > 0
+        if audited and self._audits is not None:
+            await self._audits.add(analysis, group, judgement, verdict.delta)
+        await self._endings.verified(analysis, group, judgement, verdict)
+
+    def _check_mode(self, analysis: Analysis) -> None:
+        if mode(analysis.options.mode).keeps_record and self._audits is None:
+            raise ValueError(f"options.mode: was {analysis.options.mode!r}; no records of judges are kept here")
 
     async def _send_missing(self, analysis: Analysis, wanted: Round) -> bool:
         """Sends what the round still lacks. False where it lacks nothing."""
@@ -156,15 +190,6 @@ class Coordinator:
                 for first, number in _batches(samples, self._batch_samples):
                     await self._send(CONTINUE_TASK, analysis.id, wanted.number, side, first, number)
         return True
-
-    async def _evidence(self, analysis_id: str, group: Group, judgement: Judgement) -> Evidence:
-        return Evidence(
-            before=await self._store.count(analysis_id, "before"),
-            after=await self._store.count(analysis_id, "after"),
-            group_successes=sum(trajectory.success for trajectory in group.trajectories),
-            group_size=len(group.trajectories),
-            begins_with_group=judgement.proposals[0].segment.first_turn == 0,
-        )
 
     async def _group(self, analysis: Analysis) -> Group | None:
         try:

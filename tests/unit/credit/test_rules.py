@@ -1,5 +1,6 @@
 """The rules of verification: how many continuations, and what they are worth."""
 
+from dataclasses import replace
 from itertools import product
 from math import comb
 
@@ -105,3 +106,20 @@ def test_no_rule_exceeds_its_budget_and_every_rule_ends(name: str, data: st.Data
 def test_an_unknown_mode_is_answered_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="was 'guess'; expected one of"):
         mode("guess")
+
+
+def test_audited_pays_the_record_whether_the_proposal_was_drawn_or_not() -> None:
+    rule = MODES["audited"].rule
+    spared = replace(evidence(), draw=0.9, record=(1.0, 1.0))
+    assert rule.plan(spared, samples=1) is None
+    assert rule.settle(spared, samples=1, weight=10.0).bonus == pytest.approx(10 * 2 / 10)
+    drawn = replace(evidence((0, 1), (1, 1)), draw=0.1, record=(1.0, 1.0))
+    assert rule.plan(replace(drawn, before=BoundaryCount(), after=BoundaryCount()), samples=1) == Plan(
+        before=1, after=1
+    )
+    assert rule.settle(drawn, samples=1, weight=10.0).bonus == pytest.approx(10 * 3 / 11)
+
+
+def test_audited_credit_of_a_judge_that_does_harm_is_nothing() -> None:
+    spared = replace(evidence(), draw=0.9, record=(-1.0, 0.0, -0.5))
+    assert MODES["audited"].rule.settle(spared, samples=1, weight=10.0).bonus == 0.0

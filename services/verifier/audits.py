@@ -1,0 +1,69 @@
+"""The judge's record: read before a verdict, added to after an audit."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from prover.analysis import Analysis
+from prover.credit.record import record_delta
+from prover.store.records import Audit, JudgeKey
+from prover.trajectory import Group, Judgement
+from services.verifier.metrics import Metrics
+
+_ENOUGH = 16
+"""Audits before a record is called bad."""
+
+_log = logging.getLogger("verifier")
+
+
+class Records(Protocol):
+    """Where records are kept. `prover.store.JudgeRecords` is one."""
+
+    async def add(self, key: JudgeKey, *, analysis_id: str, delta: float) -> bool:
+        """The first audit of an analysis is kept; a second one changes nothing."""
+        ...
+
+    async def audits(self, key: JudgeKey) -> Sequence[Audit]:
+        """The window of audits that count, oldest first."""
+        ...
+
+
+class Audits:
+    """Draws, reads and adds."""
+
+    def __init__(self, records: Records, metrics: Metrics) -> None:
+        self._records = records
+        self._metrics = metrics
+
+    async def record(self, analysis: Analysis, group: Group, judgement: Judgement) -> tuple[float, ...]:
+        """The deltas of the judge's other audits."""
+        audits = await self._records.audits(_key(analysis, group, judgement))
+        return tuple(audit.delta for audit in audits if audit.analysis_id != analysis.id)
+
+    async def add(self, analysis: Analysis, group: Group, judgement: Judgement, delta: float) -> None:
+        """An audit has ended: its delta joins the record, once however often it is told."""
+        key = _key(analysis, group, judgement)
+        await self._records.add(key, analysis_id=analysis.id, delta=delta)
+        deltas = [audit.delta for audit in await self._records.audits(key)]
+        mean = record_delta(deltas)
+        self._metrics.record.labels(key.judge, key.environment, key.policy).set(mean)
+        if len(deltas) >= _ENOUGH and mean <= 0.0:
+            _log.warning(
+                "judge is no better than chance: its segments do not turn out better after than before",
+                extra={"analysis": analysis.id, "judge": key.judge, "record": mean, "audits": len(deltas)},
+            )
+
+
+def draw(analysis_id: str) -> float:
+    """A number from 0 up to 1 that belongs to the analysis: the same whenever it is asked for."""
+    return int.from_bytes(hashlib.sha256(f"audit:{analysis_id}".encode()).digest()[:8], "big") / 2**64
+
+
+def _key(analysis: Analysis, group: Group, judgement: Judgement) -> JudgeKey:
+    return JudgeKey(
+        judge=judgement.judge,
+        prompt_version=judgement.prompt_version,
+        environment=group.task.environment,
+        policy=analysis.options.policy,
+    )
