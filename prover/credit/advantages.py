@@ -24,6 +24,8 @@ def group_advantages(rewards: Sequence[float], *, normalise_std: bool = False) -
     centred = [reward - mean for reward in rewards]
     if not normalise_std:
         return centred
+    if max(rewards) == min(rewards):
+        return [0.0] * len(rewards)  # rounding of the mean must not become a deviation
     deviation = (sum(value * value for value in centred) / len(centred)) ** 0.5
     return [value / deviation if deviation > 0.0 else 0.0 for value in centred]
 
