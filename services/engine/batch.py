@@ -23,13 +23,20 @@ what is there already."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRequest:
-    """One answer to one prompt. `seed` None draws from the engine's own generator."""
+    """One answer to one prompt.
+
+    Attributes:
+        stop_ids: tokens that end the answer, beside the model's own end tokens.
+        ignore_end: the model's own end tokens do not end it.
+        seed: None draws from the engine's own generator.
+    """
 
     prompt_ids: tuple[int, ...]
     max_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
     stop_ids: frozenset[int] = frozenset()
+    ignore_end: bool = False
     seed: int | None = None
 
 
@@ -213,7 +220,8 @@ class Batch:
         job.token_ids.append(token)
         job.logprobs.append(logprob)
         self.counters.generated_tokens += 1
-        if token in job.request.stop_ids or token in self.weights.end_ids:
+        ends = not job.request.ignore_end and token in self.weights.end_ids
+        if ends or token in job.request.stop_ids:
             self._finish(job, "stop")
         elif len(job.token_ids) == job.request.max_tokens:
             self._finish(job, "length")

@@ -193,6 +193,7 @@ def _sample_requests(body: protocol.CompletionRequest) -> list[SampleRequest]:
             temperature=body.temperature,
             top_p=body.top_p,
             stop_ids=frozenset(body.stop_token_ids),
+            ignore_end=body.ignore_eos,
             seed=None if body.seed is None else body.seed + index,
         )
         for index, prompt_ids in enumerate(asked)

@@ -32,6 +32,7 @@ class CompletionRequest(_Request):
     temperature: float = Field(default=1.0, ge=0.0)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     stop_token_ids: list[int] = []
+    ignore_eos: bool = False
     seed: int | None = Field(default=None, ge=0)
     logprobs: int | None = Field(default=None, ge=0)
     return_token_ids: bool = False
