@@ -82,6 +82,8 @@ class Gateway:
         self.store = store
         self._queue = queue
         self._doors = doors
+        # Looked up once: it reads the metadata of every installed package.
+        self._environments = frozenset(known_environments())
         self._checks = asyncio.Semaphore(2)
         # A large body takes ten times its size while it is read.
         self._parses = asyncio.Semaphore(2)
@@ -195,7 +197,7 @@ class Gateway:
 
     async def _check(self, submission: Submission) -> None:
         known = KnownNames(
-            environments=known_environments(),
+            environments=self._environments,
             agents=AGENTS,
             modes=MODES,
             policies=self._doors.policies,
