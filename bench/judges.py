@@ -76,14 +76,14 @@ def main(argv: Sequence[str]) -> int:
     options = _options(argv)
     console = Console()
     console = Console(width=max(console.width, 150))  # the table is wide, also where there is no terminal
-    cases = [*_households(options.first_seed, options.seeds), *_measured(options.data)]
+    cases = [*_households(options.first_seed, options.seeds), *measured_cases(options.data)]
     judges = _judges(options)
-    with console.status("asking the judges"):
-        rows = [
-            row
-            for name in dict.fromkeys(case.groups_of for case in cases)
-            for row in asyncio.run(_rows(name, [case for case in cases if case.groups_of == name], judges, options))
-        ]
+    endpoint = Endpoint(url=options.llm_url, model=options.llm_model) if options.llm_url else None
+    rows: list[dict[str, object]] = []
+    for kind in dict.fromkeys(case.groups_of for case in cases):
+        mine = [case for case in cases if case.groups_of == kind]
+        with console.status(f"asking the judges about {len(mine)} groups: {kind}"):
+            rows += asyncio.run(measure(kind, mine, judges, draws=options.draws, endpoint=endpoint))
     headline = _headline(rows)
     write_record("judges", settings=_settings(options), headline=headline, rows=[*rows, *PAPER])
     plot(rows, PAPER, RESULTS / "judges.png")
@@ -118,7 +118,8 @@ def _households(first_seed: int, seeds: int) -> Iterator[Case]:
         yield Case(groups_of=HOUSEHOLD, group=group, boundaries=tuple(counts), values=values)
 
 
-def _measured(data: Path) -> Iterator[Case]:
+def measured_cases(data: Path = DATA) -> Iterator[Case]:
+    """The saved ALFWorld groups."""
     for known in load(data):
         yield Case(groups_of=f"ALFWorld, {known.policy}", group=known.group, boundaries=known.boundaries)
 
@@ -127,19 +128,21 @@ def _judges(options: argparse.Namespace) -> tuple[str, ...]:
     return ("contrast", "random", *(["llm"] if options.llm_url else []), "oracle")
 
 
-async def _rows(
-    groups_of: str, cases: Sequence[Case], judges: Sequence[str], options: argparse.Namespace
+async def measure(
+    groups_of: str, cases: Sequence[Case], judges: Sequence[str], *, draws: int, endpoint: Endpoint | None = None
 ) -> list[dict[str, object]]:
-    """One row a judge. The oracle is asked where the truth is exact alone: measured counts would flatter it."""
-    endpoint = Endpoint(url=options.llm_url, model=options.llm_model) if options.llm_url else None
+    """One row a judge; `random` is asked `draws` times about each group.
+
+    The oracle is asked where the truth is exact alone: measured counts would flatter it.
+    """
     asked = [name for name in judges if name != "oracle" or groups_of == HOUSEHOLD]
     rows: list[dict[str, object]] = []
     for name in asked:
         answers: list[tuple[Case, Judgement]] = []
         for case in cases:
             judge = make(name, JudgeOptions(endpoint=endpoint, values=lambda _, case=case: case.values or ()))
-            draws = options.draws if name == "random" else 1
-            answers += [(case, judgement) for judgement in await _ask(judge, case.group, draws)]
+            asks = draws if name == "random" else 1
+            answers += [(case, judgement) for judgement in await _ask(judge, case.group, asks)]
         rows.append(_row(groups_of, name, len(cases), answers))
     return rows
 

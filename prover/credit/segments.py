@@ -41,12 +41,14 @@ def valid_segments(anchor: Trajectory, *, max_action_turns: int = MAX_ACTION_TUR
     """Every segment without a fault, in the order of their first and then their last turn."""
     found: list[Segment] = []
     for first in range(len(anchor.turns)):
+        actions = 0
         for last in range(first, len(anchor.turns)):
+            actions += anchor.turns[last].action is not None
+            if not anchor.turns[last].valid or actions > max_action_turns:
+                break  # and so would every longer one be
             segment = Segment(trajectory_id=anchor.id, first_turn=first, last_turn=last)
             if segment_fault(segment, anchor, max_action_turns=max_action_turns) is None:
                 found.append(segment)
-            elif not anchor.turns[last].valid:
-                break
     return tuple(found)
 
 
