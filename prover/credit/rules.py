@@ -72,7 +72,7 @@ class Fixed:
         return Plan(before=wanted, after=wanted)
 
     def settle(self, evidence: Evidence, *, samples: int, weight: float) -> Verification:
-        """The raw difference with Newcombe's interval; P(delta > 0) is that of uniform priors. The bonus ignores both."""
+        """The raw difference and Newcombe's interval; P(delta > 0) is under uniform priors. The bonus ignores both."""
         delta = rate(evidence.after) - rate(evidence.before)
         before = (evidence.before.successes, evidence.before.samples)
         after = (evidence.after.successes, evidence.after.samples)
