@@ -1,0 +1,3 @@
+"""What tells an answer of a side from whatever a library prints."""
+
+MARK = "measured: "
