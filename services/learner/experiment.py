@@ -26,6 +26,8 @@ class Experiment(BaseModel):
         kl_weight: of the KL divergence to the starting weights; 0 keeps no reference.
         pack_tokens: most tokens of one forward and backward pass. A longer sequence gets a pass to itself.
         dtype: what forward and backward are computed in; weights and optimizer are float32 always.
+        publish_dtype: of the published files. float32 loses nothing; an engine that computes in bfloat16 rounds anyway,
+            and half the file is enough for it (with a probe_tolerance of 0.2 or so).
         activation_checkpointing: computes activations again in the backward pass, for memory.
         lora_rank: 0 trains all weights.
         checkpoint_every: optimizer steps between checkpoints.
@@ -49,6 +51,7 @@ class Experiment(BaseModel):
     kl_weight: float = Field(default=0.0, ge=0)
     pack_tokens: int = Field(default=4096, ge=1)
     dtype: Literal["float32", "bfloat16"] = "float32"
+    publish_dtype: Literal["float32", "bfloat16"] = "float32"
     activation_checkpointing: bool = False
     lora_rank: int = Field(default=0, ge=0)
     checkpoint_every: int = Field(default=1, ge=1)

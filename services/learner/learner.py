@@ -141,7 +141,8 @@ class Learner:
     def save_version(self) -> Path:
         """Writes the present weights as a version of their own, for an engine to load. Raises WriteFailed."""
         folder = self._versions / self.state.version
-        write_weights(folder, self._model, source=self._weights, version=self.state.version)
+        dtype = _DTYPES[self._experiment.publish_dtype]
+        write_weights(folder, self._model, source=self._weights, version=self.state.version, dtype=dtype)
         return folder.resolve()
 
     def mark_published(self, folder: Path) -> None:
@@ -163,13 +164,13 @@ class Learner:
 
     def _check(self, sequences: Sequence[TrainingSequence]) -> None:
         config: Any = self._model.config
+        limit = config.max_position_embeddings
         for sequence in sequences:
             tokens, where = sequence.token_ids_S, f"batch[{sequence.trajectory}]"
             if not 0 <= tokens.min() <= tokens.max() < config.vocab_size:
                 outside = int(tokens.max() if tokens.min() >= 0 else tokens.min())
                 raise ValueError(f"{where}: token id {outside}; expected 0 to {config.vocab_size - 1}")
-            if len(tokens) > config.max_position_embeddings:
-                limit = config.max_position_embeddings
+            if len(tokens) > limit:
                 raise ValueError(f"{where}: {len(tokens)} tokens in one context; expected at most {limit}")
 
     def _packs(self, sequences: Sequence[TrainingSequence]) -> list[Pack]:

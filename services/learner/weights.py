@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from services.learner.folders import write_folder
-from services.learner.model import read_config
 
 _COPIED = (".json", ".txt", ".model", ".jinja")
 _NUMBERED = re.compile(r"(.*?)(\d+)")
@@ -44,11 +43,8 @@ def version_after(start: str, steps: int) -> str:
     return f"{start}+{steps}" if steps else start
 
 
-def write_weights(folder: Path, model: nn.Module, *, source: Path, version: str) -> None:
-    """Writes a version, in the number format that the source folder's config names. Everything but the numbers and
-    the version is the source's own. Raises WriteFailed."""
-    config = read_config(source)
-    dtype = getattr(torch, str(config.get("dtype") or config.get("torch_dtype") or "float32"))
+def write_weights(folder: Path, model: nn.Module, *, source: Path, version: str, dtype: torch.dtype) -> None:
+    """Writes a version. Everything but the numbers and the version is the source folder's own. Raises WriteFailed."""
     plain: Any = _without_adapters(model)
     state = {name: tensor.detach().to(dtype) for name, tensor in plain.state_dict().items()}
 

@@ -178,11 +178,13 @@ def test_a_version_is_what_the_engine_loads(weights: Path, tmp_path: Path) -> No
     assert learner.score([turn])[0] == pytest.approx(theirs, abs=1e-5)
 
 
-def test_a_version_keeps_the_number_format_of_the_weights_it_came_from(tmp_path: Path) -> None:
+def test_a_version_is_written_in_the_number_format_that_was_asked_for(tmp_path: Path) -> None:
     weights = write_tiny_weights(tmp_path / "weights", dtype="bfloat16")
     learner = Learner(weights, tmp_path / "out", FAST)
     learner.step(BATCH)
-    assert {tensor.dtype for tensor in numbers(learner).values()} == {torch.bfloat16}
+    assert {tensor.dtype for tensor in numbers(learner).values()} == {torch.float32}
+    halves = Learner(weights, tmp_path / "halves", FAST.model_copy(update={"publish_dtype": "bfloat16"}))
+    assert {tensor.dtype for tensor in numbers(halves).values()} == {torch.bfloat16}
 
 
 @pytest.mark.parametrize(
