@@ -3,7 +3,6 @@
 It does not know where advantages came from. A step either happens as a whole and is saved, or changes nothing: a batch
 without a signal (every advantage 0, no reference to hold to) is measured and otherwise left alone, since momentum or
 weight decay would move the weights for no reason; a gradient that is not finite is thrown away.
-
 Not for many threads: whoever owns a learner calls it from one.
 """
 
