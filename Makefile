@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python -m
 
-.PHONY: setup demo test test-slow lint types imports proto proto-check format clean
+.PHONY: setup demo train-demo test test-slow lint types imports proto proto-check format clean
 setup: .setup-stamp
 
 .setup-stamp: pyproject.toml constraints.txt scripts/setup
@@ -12,6 +12,9 @@ setup: .setup-stamp
 
 demo: setup
 	$(BIN)/prover demo
+
+train-demo: setup
+	$(BIN)/prover train configs/train-demo.toml --report out/train-demo.json
 
 test: setup
 	$(BIN)/pytest -m "not slow and not docker and not vllm and not gpu"

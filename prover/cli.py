@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from prover import cli_training
 from prover.client import GatewayUnreachable, ProblemError, ProverClient
 from prover.report import print_analysis
 
@@ -23,6 +24,8 @@ app = typer.Typer(
     add_completion=False,
     help="Verified credit assignment for agentic reinforcement learning.",
 )
+app.command()(cli_training.train)
+app.command()(cli_training.runs)
 BENCHMARKS = ("alfworld", "frugal", "judges", "learner", "verification")
 _CONFLICT = 409
 

@@ -47,10 +47,14 @@ class _Ports:
 class LocalStack:
     """Starts and stops everything. Data and logs live below `data_dir` and survive a restart."""
 
-    def __init__(self, *, data_dir: Path, port: int = 8000, workers: int = 1) -> None:
+    def __init__(
+        self, *, data_dir: Path, port: int = 8000, workers: int = 1, learner_experiment: Path | None = None
+    ) -> None:
+        """`learner_experiment`: the TOML file of the learner; None is its defaults."""
         self.data_dir = data_dir
         self._ports = _choose_ports(port)
-        self._processes = [Supervised(command) for command in _commands(data_dir, self._ports, workers)]
+        learner = _learner_settings(self._ports, data_dir / "weights", learner_experiment)
+        self._processes = [Supervised(command) for command in _commands(data_dir, self._ports, workers, learner)]
         self._failing: asyncio.Task[None] | None = None
 
     @property
@@ -152,7 +156,7 @@ def _choose_ports(gateway: int) -> _Ports:
     )
 
 
-def _commands(data_dir: Path, ports: _Ports, workers: int) -> list[Command]:
+def _commands(data_dir: Path, ports: _Ports, workers: int, learner: Mapping[str, object]) -> list[Command]:
     logs, redis_dir, published = data_dir / "logs", data_dir / "redis", data_dir / "weights"
     for directory in (logs, redis_dir, published, data_dir / "blobs"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -182,15 +186,16 @@ def _commands(data_dir: Path, ports: _Ports, workers: int) -> list[Command]:
         service("engine", "services.engine", PROVER_ENGINE_PORT=ports.engine),
         service("judge", "services.judge", PROVER_JUDGE_PORT=ports.judge),
         service("rollout", "services.rollout", PROVER_ROLLOUT_PORT=ports.rollout),
-        service("learner", "services.learner", **_learner_settings(ports, published)),
+        service("learner", "services.learner", **learner),
         service("coordinator", "services.verifier", "coordinator", PROVER_VERIFIER_METRICS_PORT=free_port()),
         *verifiers,
         service("gateway", "services.gateway", PROVER_GATEWAY_PORT=ports.gateway),
     ]
 
 
-def _learner_settings(ports: _Ports, published: Path) -> Mapping[str, object]:
-    return {"PROVER_LEARNER_PORT": ports.learner, "PROVER_LEARNER_OUTPUT_DIR": published.resolve()}
+def _learner_settings(ports: _Ports, published: Path, experiment: Path | None) -> Mapping[str, object]:
+    settings = {"PROVER_LEARNER_PORT": ports.learner, "PROVER_LEARNER_OUTPUT_DIR": published.resolve()}
+    return settings if experiment is None else {**settings, "PROVER_LEARNER_EXPERIMENT": experiment.resolve()}
 
 
 def _redis_command(directory: Path, logs: Path, port: int) -> Command:

@@ -169,7 +169,7 @@ def _summary(folder: Path) -> RunSummary:
 
 
 def _differences(kept: Experiment, given: Experiment) -> Sequence[str]:
-    free = {"steps", "evaluation", "services"}
+    free = {"name", "steps", "evaluation", "services"}
     one, other = kept.model_dump(exclude=free), given.model_dump(exclude=free)
     return [key for key in one if one[key] != other[key]]
 

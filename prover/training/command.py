@@ -1,0 +1,72 @@
+"""What `prover train` does: everything from a configuration file to a finished run."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+from rich.console import Console
+
+from prover.training.connect import Addresses, Services, local_services, remote_services
+from prover.training.display import Display
+from prover.training.experiment import Experiment
+from prover.training.loop import Observer, Trainer
+from prover.training.metrics import TrainingMetrics
+from prover.training.report import write_report
+from prover.training.runs import Run, State, failed, open_run
+from prover.training.tensorboard import TensorBoard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainSettings:
+    """Where things are.
+
+    Attributes:
+        folder: of the run.
+        addresses: used where the experiment's services are "remote".
+        workers: verifier workers, where they are "local".
+        metrics_port: where Prometheus reads; 0 is nowhere.
+        tensorboard: write event files.
+        report: JSON file of what came of the run; None writes none.
+    """
+
+    folder: Path
+    addresses: Addresses
+    workers: int = 1
+    metrics_port: int = 0
+    tensorboard: bool = True
+    report: Path | None = None
+
+
+def train(config: Path, experiment: Experiment, settings: TrainSettings, console: Console) -> State:
+    """Runs the experiment to its end, from wherever its run stands. Raises what stopped it, after noting it."""
+    with ExitStack() as stack:
+        run = stack.enter_context(open_run(settings.folder, config, experiment))
+        display = stack.enter_context(Display(console, steps=experiment.steps))
+        observers: list[Observer] = [display]
+        if settings.tensorboard:
+            observers.append(TensorBoard(settings.folder / "tensorboard"))
+        if settings.metrics_port:
+            registry = CollectorRegistry()
+            observers.append(TrainingMetrics(registry))
+            start_http_server(settings.metrics_port, registry=registry)
+        state = asyncio.run(_train(experiment, settings, run, observers))
+        if settings.report is not None:
+            write_report(run, settings.report)
+        return state
+
+
+async def _train(experiment: Experiment, settings: TrainSettings, run: Run, observers: list[Observer]) -> State:
+    try:
+        async with _services(experiment, settings) as services:
+            return await Trainer(experiment, run, services, observers).train()
+    except Exception as error:
+        run.save(failed(run.state or State(), error))
+        raise
+
+
+def _services(experiment: Experiment, settings: TrainSettings) -> AbstractAsyncContextManager[Services]:
+    if experiment.services == "local":
+        return local_services(experiment, settings.folder / "services", workers=settings.workers)
+    return remote_services(settings.addresses)
