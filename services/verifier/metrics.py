@@ -20,6 +20,12 @@ class Metrics:
         self.tasks = Counter(
             "prover_verifier_tasks_total", "Tasks by how they ended.", ["task", "end"], registry=self.registry
         )
+        self.running = Gauge(
+            "prover_verifier_running_tasks",
+            "Tasks being worked on here: the autoscaler counts them, since they are off the queue.",
+            ["task"],
+            registry=self.registry,
+        )
         self.continuations = Counter(
             "prover_verifier_continuations_total",
             "Continuations by outcome; a duplicate was played although another one had been recorded.",

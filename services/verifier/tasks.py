@@ -48,7 +48,8 @@ class Runner:
         name = str(task.name)
         self._observe_wait(task, name)
         try:
-            self._outlast_outages(work)
+            with self._metrics.running.labels(name).track_inprogress():
+                self._outlast_outages(work)
         except Exception as error:
             # Whatever it is, ours or theirs: the queue goes on and the analysis ends with a reason.
             attempt = int(task.request.retries or 0)
