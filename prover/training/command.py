@@ -1,7 +1,7 @@
 """What `prover train` does: everything from a configuration file to a finished run."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def train(config: Path, experiment: Experiment, settings: TrainSettings, console
         display = stack.enter_context(Display(console, steps=experiment.steps))
         observers: list[Observer] = [display]
         if settings.tensorboard:
-            observers.append(TensorBoard(settings.folder / "tensorboard"))
+            observers.append(stack.enter_context(closing(TensorBoard(settings.folder / "tensorboard"))))
         if settings.metrics_port:
             registry = CollectorRegistry()
             observers.append(TrainingMetrics(registry))

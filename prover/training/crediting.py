@@ -84,7 +84,7 @@ async def credit_groups(
 ) -> Credited:
     """The credited trajectories of all groups that have a signal (of all groups, where sampling is not dynamic)."""
     begun = time.monotonic()
-    chosen = [group for group in groups if has_signal(group) or not experiment.rollouts.dynamic]
+    chosen = [group for group in groups if has_signal(group, experiment.credit) or not experiment.rollouts.dynamic]
     finished = 0
 
     async def one(group: Group) -> _Result:

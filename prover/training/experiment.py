@@ -70,7 +70,7 @@ class Rollouts(_Section):
     Attributes:
         group_size: trajectories of a group.
         groups: groups with a signal that a step is to have (all groups, where `dynamic` is off).
-        dynamic: go on past groups whose rewards are all alike until there are `groups` others.
+        dynamic: go on past groups without a signal (rewards all alike, no penalty) until there are `groups` others.
         max_groups: most groups that are sampled for a step.
         concurrent: most groups at a time.
         max_tokens: of one turn.

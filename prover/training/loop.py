@@ -139,7 +139,7 @@ class Trainer:
     async def _train(self, batch: Batch, credited: Credited, step: int) -> _Trained:
         """The optimizer step. What is known before it is saved before it: the answer may be lost with the process."""
         before = self._state.learner_step
-        record = _record(batch, credited, step, lag=before - batch.learner_step)
+        record = _record(batch, credited, step, lag=before - batch.learner_step, experiment=self._experiment)
         if not credited.batch:
             return _Trained(learner_step=before, record=replace(record, learner_step=before))
         self._save(replace(self._state, pending=record))
@@ -221,7 +221,7 @@ def _outcomes(batch: Batch) -> tuple[Outcome, ...]:
     )
 
 
-def _record(batch: Batch, credited: Credited, step: int, *, lag: int) -> StepRecord:
+def _record(batch: Batch, credited: Credited, step: int, *, lag: int, experiment: Experiment) -> StepRecord:
     trajectories = [trajectory for group in batch.groups for trajectory in group.trajectories]
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     return StepRecord(
@@ -233,7 +233,7 @@ def _record(batch: Batch, credited: Credited, step: int, *, lag: int) -> StepRec
         groups=Groups(
             sampled=len(batch.groups),
             failed=batch.failed,
-            without_signal=sum(not has_signal(group) for group in batch.groups),
+            without_signal=sum(not has_signal(group, experiment.credit) for group in batch.groups),
             eligible=sum(is_eligible(group) for group in batch.groups),
             trained=credited.groups,
             dropped=credited.dropped,

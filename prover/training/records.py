@@ -31,7 +31,7 @@ class Groups:
     Attributes:
         sampled: with at least one trajectory.
         failed: in which no attempt came to anything.
-        without_signal: all rewards alike. Not trained on where sampling is dynamic.
+        without_signal: nothing in them would earn an advantage. Not trained on where sampling is dynamic.
         eligible: with few enough successes to be worth verifying.
         trained: went to the learner.
         dropped: stale ones, where the experiment drops them.
@@ -151,4 +151,4 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     rate, z2 = successes / trials, _Z95**2
     centre = (rate + z2 / (2 * trials)) / (1 + z2 / trials)
     half = _Z95 / (1 + z2 / trials) * sqrt(rate * (1 - rate) / trials + z2 / (4 * trials**2))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return (0.0 if successes == 0 else centre - half), (1.0 if successes == trials else centre + half)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from prover.policies.policy import PolicyInfo, Sampling
 from prover.rpc.clients import RpcError
-from prover.training.experiment import Experiment
+from prover.training.experiment import Credit, Experiment
 from prover.trajectory import FailedAttempt, Group, Task, Trajectory
 
 _log = logging.getLogger(__name__)
@@ -63,9 +63,13 @@ class Batch:
         )
 
 
-def has_signal(group: Group) -> bool:
-    """Whether the rewards differ."""
-    return len({trajectory.reward for trajectory in group.trajectories}) > 1
+def has_signal(group: Group, credit: Credit) -> bool:
+    """Whether any advantage will differ from 0: the rewards differ, or a turn pays the penalty for invalid ones."""
+    if len({trajectory.reward for trajectory in group.trajectories}) > 1:
+        return True
+    return credit.invalid_penalty > 0 and any(
+        not turn.valid for trajectory in group.trajectories for turn in trajectory.turns
+    )
 
 
 async def sample_batch(
@@ -95,9 +99,7 @@ async def sample_batch(
                 break
             finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             done += [task.result() for task in finished]
-            useful = sum(
-                sampled.group is not None and (has_signal(sampled.group) or not settings.dynamic) for sampled in done
-            )
+            useful = sum(_useful(sampled.group, experiment) for sampled in done)
             progress(useful, settings.groups)
     finally:
         for task in running:
@@ -121,6 +123,10 @@ class _Sampled:
     group: Group | None
     failed_attempts: int
     reason: str
+
+
+def _useful(group: Group | None, experiment: Experiment) -> bool:
+    return group is not None and (has_signal(group, experiment.credit) or not experiment.rollouts.dynamic)
 
 
 def _places(missing: int, tried: int, useful: int, most: int) -> int:

@@ -21,7 +21,12 @@ class TensorBoard:
             package = import_module("tensorboardX")
         except ImportError as error:
             raise TensorBoardMissing("tensorboardX is not installed: pip install 'prover[train]'") from error
-        self._writer: Any = package.SummaryWriter(str(folder))
+        # Written by a thread of its own; what it holds reaches the disk within these seconds, or with `close`.
+        self._writer: Any = package.SummaryWriter(str(folder), flush_secs=5)
+
+    def close(self) -> None:
+        """Writes what is still held."""
+        self._writer.close()
 
     def phase(self, step: int, name: str, done: int, total: int) -> None:
         """Only whole steps are written."""
@@ -30,14 +35,12 @@ class TensorBoard:
         """One point a curve; what was not measured has none."""
         for name, value in scalars(record):
             self._writer.add_scalar(name, value, record.step)
-        self._writer.flush()
 
     def evaluated(self, evaluated: Evaluated) -> None:
         """The rate and its interval."""
         low, high = evaluated.interval
         for name, value in (("success", evaluated.success), ("success_low", low), ("success_high", high)):
             self._writer.add_scalar(f"evaluation/{name}", value, evaluated.step)
-        self._writer.flush()
 
 
 def scalars(record: StepRecord) -> Iterator[tuple[str, float]]:

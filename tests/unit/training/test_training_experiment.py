@@ -1,0 +1,60 @@
+"""What an experiment's file may say."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from prover.credit.modes import MODES
+from prover.training.experiment import Experiment, learner_toml, read_experiment
+from services.learner.experiment import Experiment as LearnerExperiment
+from tests.unit.training.fakes import experiment
+
+SHIPPED = sorted((Path(__file__).parents[3] / "configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_experiment_can_be_read_by_loop_and_learner(path: Path) -> None:
+    shipped = read_experiment(path)
+    assert shipped.name == path.stem
+    assert shipped.credit.mode in MODES
+    LearnerExperiment.model_validate(tomllib.loads(learner_toml(shipped.learner)))
+
+
+def test_there_is_a_shipped_experiment() -> None:
+    assert "train-demo" in {path.stem for path in SHIPPED}
+
+
+def test_an_unknown_key_is_refused_by_its_name_and_file(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text('name = "x"\nsteps = 1\n[tasks]\ntrain = ["a"]\ntest = ["b"]\n[rollouts]\ngroup_sise = 8\n')
+    with pytest.raises(ValueError, match=r"wrong\.toml(.|\n)*rollouts\.group_sise"):
+        read_experiment(path)
+
+
+def test_a_task_that_is_trained_on_is_not_held_out() -> None:
+    with pytest.raises(ValueError, match=r"'easy/3' is in tasks\.train too"):
+        experiment(tasks={"test": ["easy/{seed}"], "test_seeds": [3, 4]})
+
+
+def test_task_families_take_turns() -> None:
+    assert [name for name, _ in experiment().tasks.train_ids()][:3] == ["easy/0", "hard/0", "easy/1"]
+
+
+def test_fewer_tries_than_groups_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"max_groups: was 2; expected at least groups, 3"):
+        experiment(rollouts={"max_groups": 2})
+
+
+def test_a_remote_learner_has_knobs_of_its_own() -> None:
+    with pytest.raises(ValueError, match="learner: was given with services = 'remote'"):
+        experiment(services="remote", learner={"learning_rate": 0.1})
+
+
+def test_an_experiment_has_at_most_forty_knobs() -> None:
+    def knobs(model: type[BaseModel]) -> int:
+        kinds = [field.annotation for field in model.model_fields.values()]
+        return sum(knobs(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else 1 for kind in kinds)
+
+    assert knobs(Experiment) <= 40
