@@ -87,6 +87,7 @@ async def test_a_group_comes_over_the_wire_as_it_was_sampled(connect: Connect) -
 
 async def test_trajectories_are_sent_as_they_finish(connect: Connect) -> None:
     policy = Talker(skill=1.0)
+    policy.delay_s = 0.3  # long beside what a message takes, so that the first one comes while others are played
     client = await connect(policy)
     attempts = client.attempt_group(TASK, size=12, max_turns=6, agent="plain", sampling=SAMPLING, timeout_s=10.0)
     await anext(attempts)

@@ -18,7 +18,7 @@ from services.gateway.readiness import JudgeNames
 from services.gateway.sweep import Sweep, Swept
 from tests.rest_server import FakeEngine, FakeJudge
 
-IDLE_S = 0.05
+IDLE_S = 0.3
 
 
 class FakeQueue:

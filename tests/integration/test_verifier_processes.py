@@ -52,7 +52,7 @@ async def test_coordinator_and_worker_take_an_analysis_to_its_end_and_stop_when_
     await processes.store.create("a1", await mixed_group(), replace(OPTIONS, samples=8))
     processes.send_analyze("nobody")
     processes.send_analyze("a1")
-    await processes.store.wait("a1", timeout_s=30)
+    await processes.store.wait("a1", timeout_s=90)
     await counted_once(processes, "a1", 8)
     assert processes.terminate("worker") == 0
     assert processes.terminate("coordinator") == 0
@@ -75,7 +75,7 @@ async def test_a_worker_killed_in_mid_batch_loses_nothing(processes: Processes) 
     await until(some_but_not_all)
     processes.kill("doomed")
     processes.verifier("worker", "heir")
-    await processes.store.wait("a1", timeout_s=40)
+    await processes.store.wait("a1", timeout_s=90)
     await counted_once(processes, "a1", 16)
 
 
@@ -97,7 +97,7 @@ async def test_a_coordinator_killed_while_the_judge_reads_is_replaced(
     processes.kill("doomed")
     judge.pause_s = 0.0
     processes.verifier("coordinator", "heir")
-    await processes.store.wait("a1", timeout_s=40)
+    await processes.store.wait("a1", timeout_s=90)
     await counted_once(processes, "a1", 8)
 
 
@@ -129,7 +129,7 @@ async def test_a_redis_that_is_killed_and_restarted_forgets_nothing(tmp_path: Pa
             analysis = await processes.store.wait("a1", timeout_s=15)
             if analysis is not None and analysis.status not in END_STATES:
                 processes.send_analyze("a1")
-                await processes.store.wait("a1", timeout_s=30)
+                await processes.store.wait("a1", timeout_s=90)
             await counted_once(processes, "a1", 16)
         finally:
             processes.close()
@@ -164,7 +164,7 @@ async def test_workers_killed_again_and_again_over_many_analyses_count_every_out
     async def all_ended() -> bool:
         return await processes.store.active() == 0
 
-    await until(all_ended, timeout_s=40)
+    await until(all_ended, timeout_s=90)
     for name in names:
         await counted_once(processes, name, 4)
 
@@ -175,7 +175,7 @@ async def test_an_engine_that_stays_away_ends_the_analysis_with_a_reason(process
     processes.verifier("worker", "worker", retries=1)
     await processes.store.create("a1", await mixed_group(), OPTIONS)
     processes.send_analyze("a1")
-    analysis = await processes.store.wait("a1", timeout_s=40)
+    analysis = await processes.store.wait("a1", timeout_s=90)
     assert analysis is not None
     assert analysis.status is Status.FAILED
     assert "tried 2 times" in (analysis.error or "")

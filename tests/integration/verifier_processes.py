@@ -68,7 +68,7 @@ class Processes:
         """The policy engine; returns once it answers."""
         script = str(HERE / "chain_engine.py")
         self._start("engine", [script, str(self.engine_port), "--pause-s", str(pause_s), "--version", version])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 httpx.get(f"http://127.0.0.1:{self.engine_port}/v1/models", trust_env=False)
@@ -129,7 +129,7 @@ async def serve_judge(judge: JudgeService) -> Server:
     return server
 
 
-async def until(condition, *, timeout_s: float = 30.0) -> None:
+async def until(condition, *, timeout_s: float = 90.0) -> None:
     """Waits for something to become true."""
     deadline = time.monotonic() + timeout_s
     while not await condition():
