@@ -53,11 +53,19 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A batch of continuations that is out to be played: how many samples each boundary shall have had after it."""
+    """A batch of continuations that is out to be played: how many samples each boundary shall have had after it.
+
+    Attributes:
+        number: rounds count from 1.
+        before, after: samples of each boundary in all, once the round is complete.
+        first_before, first_after: those that it had when the round began.
+    """
 
     number: int
     before: int
     after: int
+    first_before: int = 0
+    first_after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from services.gateway.http_server import create_app
 from services.gateway.live import OpenRequests
 from services.gateway.metrics import Metrics
 from services.gateway.parts import Parts
+from services.gateway.pull import Pull
 from services.gateway.queue import CeleryQueue
 from services.gateway.readiness import JudgeNames, Readiness
 from services.gateway.sweep import Sweep
@@ -98,9 +99,10 @@ async def running_gateway(
     queue, engine, judge = CeleryQueue(redis_url), FakeEngine(), FakeJudge()
     policies = {"embedded": engine}
     doors = Doors(policies=policies, judges=JudgeNames(judge), check_task=check_task, max_active=max_active)
-    metrics = Metrics()
+    metrics, gateway = Metrics(), Gateway(store, queue, doors)
     parts = Parts(
-        gateway=Gateway(store, queue, doors),
+        gateway=gateway,
+        pull=Pull(gateway, queue),
         sweep=Sweep(store, queue, idle_s=idle_s, report=metrics.swept),
         open_requests=OpenRequests(),
         metrics=metrics,

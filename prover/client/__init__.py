@@ -2,7 +2,7 @@
 
 from prover.client.async_client import AsyncProverClient
 from prover.client.client import ProverClient
-from prover.client.documents import Advantages, Analysis, Event, Page, Policy
+from prover.client.documents import Advantages, Analysis, Event, Page, PlayedOutcome, Policy, Request, Requests, Taken
 from prover.client.errors import GatewayUnreachable, ProblemError
 from prover.client.group_json import group_to_json, options_to_json
 
@@ -13,9 +13,13 @@ __all__ = [
     "Event",
     "GatewayUnreachable",
     "Page",
+    "PlayedOutcome",
     "Policy",
     "ProblemError",
     "ProverClient",
+    "Request",
+    "Requests",
+    "Taken",
     "group_to_json",
     "options_to_json",
 ]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -10,7 +10,7 @@ import httpx
 from prover.analysis import Options
 from prover.client import calls
 from prover.client.calls import Call
-from prover.client.documents import Advantages, Analysis, Event, Json, Page, Policy
+from prover.client.documents import Advantages, Analysis, Event, Json, Page, PlayedOutcome, Policy, Requests, Taken
 from prover.client.errors import check
 from prover.trajectory import Group
 
@@ -70,6 +70,14 @@ class AsyncProverClient:
     async def advantages(self, analysis_id: str) -> Advantages:
         """The advantages per trajectory, turn and token. ProblemError 409 before the analysis has ended."""
         return (await self._send(calls.advantages(analysis_id))).json()
+
+    async def requests(self, analysis_id: str, wait_s: float = 0.0) -> Requests:
+        """Pull mode: what the caller is asked to play; with `wait_s` (at most 60), once there is something."""
+        return (await self._send(calls.requests(analysis_id, wait_s))).json()
+
+    async def outcomes(self, analysis_id: str, played: Sequence[PlayedOutcome]) -> Taken:
+        """Pull mode: hands in what the caller has played, in any order; twice is harmless."""
+        return (await self._send(calls.outcomes(analysis_id, played))).json()
 
     async def events(self, analysis_id: str, *, after: str | None = None) -> AsyncIterator[Event]:
         """Every event from the first one on, or after the id `after`, as it happens, until the analysis has ended.

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 from uuid import uuid4
@@ -10,7 +10,7 @@ from uuid import uuid4
 import httpx
 
 from prover.analysis import Options
-from prover.client.documents import Analysis, Event, Json
+from prover.client.documents import Analysis, Event, Json, PlayedOutcome
 from prover.client.errors import GatewayUnreachable, check
 from prover.client.group_json import group_to_json, options_to_json
 from prover.lifecycle import END_STATES
@@ -66,6 +66,20 @@ def get(analysis_id: str, wait_s: float) -> Call:
 def advantages(analysis_id: str) -> Call:
     """The advantages."""
     return Call(method="GET", path=f"{_path(analysis_id)}/advantages")
+
+
+def requests(analysis_id: str, wait_s: float) -> Call:
+    """What the caller is asked to play, or the first of it that comes within `wait_s`."""
+    wait_s = min(wait_s, MAX_WAIT_S)
+    params = {"wait": str(wait_s)} if wait_s > 0 else {}
+    return Call(method="GET", path=f"{_path(analysis_id)}/requests", params=params, extra_s=wait_s)
+
+
+def outcomes(analysis_id: str, played: Sequence[PlayedOutcome]) -> Call:
+    """Hands in what the caller has played; safe to repeat."""
+    content = json.dumps({"outcomes": list(played)}, allow_nan=False, separators=(",", ":")).encode()
+    headers = {"Content-Type": "application/json"}
+    return Call(method="POST", path=f"{_path(analysis_id)}/outcomes", headers=headers, content=content)
 
 
 def cancel(analysis_id: str) -> Call:

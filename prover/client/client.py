@@ -1,7 +1,7 @@
 """The gateway's client for code that waits: one method a route."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -9,7 +9,7 @@ import httpx
 from prover.analysis import Options
 from prover.client import calls
 from prover.client.calls import Call
-from prover.client.documents import Advantages, Analysis, Event, Json, Page, Policy
+from prover.client.documents import Advantages, Analysis, Event, Json, Page, PlayedOutcome, Policy, Requests, Taken
 from prover.client.errors import check
 from prover.trajectory import Group
 
@@ -75,6 +75,14 @@ class ProverClient:
     def advantages(self, analysis_id: str) -> Advantages:
         """The advantages per trajectory, turn and token. ProblemError 409 before the analysis has ended."""
         return self._send(calls.advantages(analysis_id)).json()
+
+    def requests(self, analysis_id: str, wait_s: float = 0.0) -> Requests:
+        """Pull mode: what the caller is asked to play; with `wait_s` (at most 60), once there is something."""
+        return self._send(calls.requests(analysis_id, wait_s)).json()
+
+    def outcomes(self, analysis_id: str, played: Sequence[PlayedOutcome]) -> Taken:
+        """Pull mode: hands in what the caller has played, in any order; twice is harmless."""
+        return self._send(calls.outcomes(analysis_id, played)).json()
 
     def events(self, analysis_id: str, *, after: str | None = None) -> Iterator[Event]:
         """Every event from the first one on, or after the id `after`, as it happens, until the analysis has ended.

@@ -117,6 +117,39 @@ class Advantages(TypedDict):
     trajectories: list[TrajectoryAdvantages]
 
 
+class Request(TypedDict):
+    """Continuations that the caller is asked for, from the state before turn `before_turn`."""
+
+    request_id: str
+    trajectory_id: str
+    before_turn: int
+    samples: int
+
+
+class Requests(TypedDict):
+    """The analysis' status, and the requests that still lack outcomes."""
+
+    status: str
+    requests: list[Request]
+
+
+class PlayedOutcome(TypedDict):
+    """How one continuation ended that the caller has played; `sample` counts from 0 within its request."""
+
+    request_id: str
+    sample: int
+    success: bool
+    reward: float
+    tokens: int
+
+
+class Taken(TypedDict):
+    """How many outcomes were new, and how many changed nothing."""
+
+    accepted: int
+    duplicates: int
+
+
 class Policy(TypedDict):
     """What the policy engine serves now."""
 

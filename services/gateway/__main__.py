@@ -22,6 +22,7 @@ from services.gateway.http_server import create_app
 from services.gateway.live import OpenRequests
 from services.gateway.metrics import Metrics
 from services.gateway.parts import Parts
+from services.gateway.pull import Pull
 from services.gateway.queue import CeleryQueue
 from services.gateway.readiness import JudgeNames, Readiness
 from services.gateway.sweep import Sweep
@@ -68,9 +69,10 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
             check_task=check_task if settings.check_tasks else None,
             max_active=settings.max_active,
         )
-        metrics = Metrics()
+        metrics, gateway = Metrics(), Gateway(store, queue, doors)
         yield Parts(
-            gateway=Gateway(store, queue, doors),
+            gateway=gateway,
+            pull=Pull(gateway, queue),
             sweep=Sweep(store, queue, idle_s=settings.idle_s, report=metrics.swept),
             open_requests=OpenRequests(),
             metrics=metrics,

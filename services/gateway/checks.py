@@ -33,8 +33,10 @@ def mistakes(submission: Submission, known: KnownNames) -> list[Mistake]:
 
 def _names(submission: Submission, known: KnownNames) -> Iterator[Mistake]:
     options, task = submission.options, submission.group.task
+    # Where the caller plays the continuations, the environment is the caller's own.
+    environments = known.environments if options.continuations == "internal" else None
     asked = [
-        ("group.task.environment", task.environment, known.environments),
+        ("group.task.environment", task.environment, environments),
         ("options.judge", options.judge, known.judges),
         ("options.mode", options.mode, known.modes),
         ("options.agent", options.agent, known.agents),

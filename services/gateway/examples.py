@@ -61,6 +61,13 @@ SUBMISSION_EXAMPLE: dict[str, JsonValue] = {
     "options": OPTIONS_EXAMPLE,
 }
 
+OUTCOMES_EXAMPLE: dict[str, JsonValue] = {
+    "outcomes": [
+        {"request_id": "r1-before", "sample": 0, "success": False, "reward": 0.0, "tokens": 61},
+        {"request_id": "r1-after", "sample": 0, "success": True, "reward": 1.0, "tokens": 37},
+    ]
+}
+
 PROBLEM_EXAMPLE: dict[str, JsonValue] = {
     "type": "urn:prover:problem:invalid-analysis",
     "title": "The analysis that was asked for cannot be made",

@@ -104,7 +104,7 @@ class Gateway:
             submission = await asyncio.to_thread(_parse, body)
         await self._check(submission)
         policy = submission.options.policy or next(iter(self._doors.policies))
-        version = submission.group.policy_version or (await self.policy(policy)).version
+        version = submission.group.policy_version or await self._present_version(submission, policy)
         group = submission.group.to_noun(version)
         options = submission.options.to_noun(policy=policy, reward_range=submission.reward_range)
         if key is not None:
@@ -176,6 +176,12 @@ class Gateway:
         except TimeoutError as error:
             raise problems.unavailable(f"The policy engine {chosen!r}", f"no answer in {_POLICY_LIMIT_S} s") from error
 
+    async def _present_version(self, submission: Submission, policy: str) -> str:
+        """Where the caller plays the continuations, no engine here has made the group."""
+        if submission.options.continuations == "external":
+            return "external"
+        return (await self.policy(policy)).version
+
     def _check_id(self, analysis_id: str) -> None:
         if not _ID.fullmatch(analysis_id):
             raise problems.not_found(analysis_id)
@@ -206,7 +212,7 @@ class Gateway:
         found = mistakes(submission, known)
         if found:
             raise problems.invalid_analysis(found)
-        if self._doors.check_task is not None:
+        if self._doors.check_task is not None and submission.options.continuations == "internal":
             await self._try_task(submission.group.task.to_noun(), self._doors.check_task)
 
     async def _try_task(self, task: Task, check: Callable[[Task], None]) -> None:

@@ -12,7 +12,7 @@ from services.gateway import answers, problems
 from services.gateway.body import read_json_body
 from services.gateway.errors import answer_errors
 from services.gateway.live import ended_and_read
-from services.gateway.openapi import DESCRIPTION, SUBMISSION_BODY, describe
+from services.gateway.openapi import DESCRIPTION, OUTCOMES_BODY, SUBMISSION_BODY, describe
 from services.gateway.page import serve_page
 from services.gateway.parts import Parts
 
@@ -31,6 +31,7 @@ def create_app(parts: Parts) -> FastAPI:
     _write_routes(app, parts)
     _read_routes(app, parts)
     _live_routes(app, parts)
+    _pull_routes(app, parts)
     _operation_routes(app, parts)
     serve_page(app)
     describe(app)
@@ -134,6 +135,27 @@ def _live_routes(app: FastAPI, parts: Parts) -> None:
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
+
+
+def _pull_routes(app: FastAPI, parts: Parts) -> None:
+    pull, open_requests = parts.pull, parts.open_requests
+
+    @app.get("/v1/analyses/{analysis_id}/requests", tags=["pull mode"])
+    async def requests(analysis_id: str, wait: _Wait = 0.0) -> answers.RequestsOut:
+        """Continuations that the caller is asked for; with `wait`, once there are some, the analysis has ended, or that
+        time is over."""
+        found = await pull.requests(analysis_id)
+        if wait > 0:
+            open_requests.admit()
+            found = await open_requests.run(pull.requests(analysis_id, wait_s=min(wait, MAX_WAIT_S))) or found
+        return answers.requests_out(*found)
+
+    @app.post("/v1/analyses/{analysis_id}/outcomes", openapi_extra={"requestBody": OUTCOMES_BODY}, tags=["pull mode"])
+    async def outcomes(analysis_id: str, request: Request) -> answers.TakenOut:
+        """Takes outcomes of the caller's continuations, in any order; twice is harmless."""
+        body = await read_json_body(request, limit=parts.max_body_bytes)
+        accepted, duplicates = await pull.take(analysis_id, body)
+        return answers.TakenOut(accepted=accepted, duplicates=duplicates)
 
 
 def _operation_routes(app: FastAPI, parts: Parts) -> None:

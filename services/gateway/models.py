@@ -25,7 +25,7 @@ class _Strict(BaseModel):
 class TaskIn(_Strict):
     """Enough to reset an environment."""
 
-    environment: _Name = Field(description="A name that the service knows.")
+    environment: _Name = Field(description="A name that the service knows; any name for external continuations.")
     task_id: Annotated[str, Field(min_length=1, max_length=1000)]
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     options: dict[str, JsonValue] = Field(default_factory=dict)
@@ -116,7 +116,9 @@ class OptionsIn(_Strict):
     weight: Annotated[float | None, Field(ge=0, le=1000, alias="lambda", description="Multiplies delta.")] = None
     max_turns: Annotated[int, Field(ge=1, le=10_000)] = _DEFAULTS.max_turns
     policy: _Name | None = Field(default=None, description="null or absent: the first engine the gateway knows.")
-    continuations: Literal["internal"] = "internal"
+    continuations: Literal["internal", "external"] = Field(
+        default="internal", description="internal: played by the service; external: by the caller (pull mode)."
+    )
     fidelity: Literal["exact", "contains"] = "exact"
     agent: _Name = _DEFAULTS.agent
     temperature: Annotated[float, Field(ge=0, le=100)] = _DEFAULTS.temperature
@@ -155,3 +157,19 @@ class Submission(_Strict):
     def reward_range(self) -> tuple[float, float]:
         """The declared range: the group's where it has one, else the options'."""
         return self.options.reward_range if self.group.reward_range is None else self.group.reward_range
+
+
+class OutcomeIn(_Strict):
+    """How one continuation ended that the caller has played."""
+
+    request_id: _Name
+    sample: Annotated[int, Field(ge=0, lt=2**31, description="From 0 within the request.")]
+    success: bool
+    reward: float = Field(description="Terminal reward, within reward_range.")
+    tokens: Annotated[int, Field(ge=0, lt=2**31, description="That the policy sampled; 0 where nobody counted.")] = 0
+
+
+class OutcomesIn(_Strict):
+    """The body of `POST /v1/analyses/{id}/outcomes`."""
+
+    outcomes: Annotated[tuple[OutcomeIn, ...], Field(min_length=1, max_length=10_000)]

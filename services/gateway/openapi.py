@@ -6,8 +6,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from services.gateway.answers import ProblemOut
-from services.gateway.examples import PROBLEM_EXAMPLE, SUBMISSION_EXAMPLE
-from services.gateway.models import Submission
+from services.gateway.examples import OUTCOMES_EXAMPLE, PROBLEM_EXAMPLE, SUBMISSION_EXAMPLE
+from services.gateway.models import OutcomesIn, Submission
 from services.gateway.problems import MEDIA_TYPE
 
 DESCRIPTION = (
@@ -20,6 +20,15 @@ SUBMISSION_BODY: dict[str, Any] = {
         "application/json": {
             "schema": {"$ref": "#/components/schemas/Submission"},
             "examples": {"household": {"summary": "Two runs of one task", "value": SUBMISSION_EXAMPLE}},
+        }
+    },
+}
+OUTCOMES_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/OutcomesIn"},
+            "examples": {"pair": {"summary": "One continuation of each boundary", "value": OUTCOMES_EXAMPLE}},
         }
     },
 }
@@ -38,6 +47,19 @@ _ERRORS = {
     "/v1/analyses/{analysis_id} delete": {"404": "No such analysis"},
     "/v1/analyses/{analysis_id} get": {"400": "A parameter cannot be used", "404": "No such analysis"},
     "/v1/analyses/{analysis_id}/events get": {"400": "A parameter cannot be used", "404": "No such analysis"},
+    "/v1/analyses/{analysis_id}/requests get": {
+        "400": "A parameter cannot be used",
+        "404": "No such analysis",
+        "409": "The service plays the continuations itself",
+    },
+    "/v1/analyses/{analysis_id}/outcomes post": {
+        "400": "Not JSON",
+        "404": "No such analysis",
+        "409": "The service plays the continuations itself",
+        "413": "Too large",
+        "415": "Not application/json",
+        "422": "An outcome cannot be taken; none was",
+    },
     "/v1/analyses get": {"400": "A parameter cannot be used"},
     "/v1/policy get": {"400": "A parameter cannot be used", "503": "The policy engine does not answer"},
 }
@@ -57,7 +79,7 @@ def describe(app: FastAPI) -> None:
 def _document(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     schemas: dict[str, Any] = document.setdefault("components", {}).setdefault("schemas", {})
-    for model in (Submission, ProblemOut):
+    for model in (Submission, OutcomesIn, ProblemOut):
         schema = model.model_json_schema(ref_template=_TEMPLATE)
         schemas.update(schema.pop("$defs", {}))
         schemas[model.__name__] = schema

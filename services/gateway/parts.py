@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from services.gateway.gateway import Gateway
 from services.gateway.live import OpenRequests
 from services.gateway.metrics import Metrics
+from services.gateway.pull import Pull
 from services.gateway.sweep import Sweep
 
 
@@ -14,6 +15,7 @@ class Parts:
     """The logic and what surrounds it. `ready` gives each dependency with None, or with what is wrong with it."""
 
     gateway: Gateway
+    pull: Pull
     sweep: Sweep
     open_requests: OpenRequests
     metrics: Metrics

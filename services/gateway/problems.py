@@ -1,7 +1,7 @@
 """Problem documents (RFC 9457): what a caller is told when a request cannot be answered."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from pydantic import JsonValue, ValidationError
@@ -86,8 +86,10 @@ def unavailable(what: str, detail: str, *, retry_after_s: int = 2) -> Problem:
     return Problem(503, "unavailable", f"{what} does not answer", detail=detail, retry_after_s=retry_after_s)
 
 
-def from_validation(error: ValidationError) -> Problem:
-    """pydantic's findings as a problem: 400 where it could not read JSON, else 422."""
+def from_validation(
+    error: ValidationError, *, refuse: Callable[[Sequence[Mistake]], Problem] = invalid_analysis
+) -> Problem:
+    """pydantic's findings as a problem: 400 where it could not read JSON, else what `refuse` makes of them."""
     findings = error.errors(include_url=False, include_context=False)
     if findings[0]["type"] == "json_invalid":
         return not_json(findings[0]["msg"].removeprefix("Invalid JSON: "))
@@ -99,7 +101,7 @@ def from_validation(error: ValidationError) -> Problem:
         )
         for finding in findings[:_MOST_ERRORS]
     ]
-    return invalid_analysis(mistakes)
+    return refuse(mistakes)
 
 
 def mistake_of(error: ValueError, *, task_id: str) -> Mistake:

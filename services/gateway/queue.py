@@ -5,7 +5,7 @@ import asyncio
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from prover.queues import ANALYZE, ANALYZE_TASK
+from prover.queues import ANALYZE, ANALYZE_TASK, DECIDE_TASK
 from services.gateway.gateway import QueueDown
 
 _LIMIT_S = 5.0
@@ -26,8 +26,15 @@ class CeleryQueue:
 
     async def analyze(self, analysis_id: str) -> None:
         """Puts an analysis on the queue `analyze`."""
+        await self._within_limit(ANALYZE_TASK, analysis_id)
+
+    async def decide(self, analysis_id: str, number: int) -> None:
+        """Says that all outcomes of round `number` are in."""
+        await self._within_limit(DECIDE_TASK, analysis_id, number)
+
+    async def _within_limit(self, task: str, *arguments: str | int) -> None:
         try:
-            await asyncio.wait_for(asyncio.to_thread(self._send, analysis_id), 2 * _LIMIT_S)
+            await asyncio.wait_for(asyncio.to_thread(self._send, task, *arguments), 2 * _LIMIT_S)
         except (OperationalError, OSError, TimeoutError) as error:
             raise QueueDown(str(error)) from error
 
@@ -35,5 +42,5 @@ class CeleryQueue:
         """Lets the connections go."""
         self._app.close()
 
-    def _send(self, analysis_id: str) -> None:
-        self._app.send_task(ANALYZE_TASK, args=[analysis_id], queue=ANALYZE)
+    def _send(self, task: str, *arguments: str | int) -> None:
+        self._app.send_task(task, args=list(arguments), queue=ANALYZE)

@@ -4,7 +4,8 @@ Consumes: the set of analyses under way, ordered by their last progress. Produce
 failed analyses. Waits for nobody. If it dies, another gateway takes the lock over, or this one does when it is back.
 
 An analysis whose message still waits in a queue is not stalled, only in line: it is sent again much later, and never
-given up. One that is in no queue and makes no progress is given up after five attempts, spaced further and further.
+given up. One that is in no queue and makes no progress is given up after five attempts, spaced further and further. One
+that waits for continuations of its caller is no business of ours for a day; then it is given up too.
 """
 
 import asyncio
@@ -19,12 +20,14 @@ from prover.lifecycle import Status
 from prover.queues import ANALYZE, CONTINUE
 from prover.store import AnalysisStore, StoreError
 from services.gateway.gateway import Queue, QueueDown
+from services.gateway.pull import outstanding
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 _LONGEST_PATIENCE_S = 40.0
 _IN_LINE_FACTOR = 15
 """How many times longer an analysis may be idle while messages wait in a queue."""
+_CALLER_LIMIT_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,17 @@ class Swept:
 class Sweep:
     """One gateway at a time sweeps; the others find the lock taken."""
 
-    def __init__(self, store: AnalysisStore, queue: Queue, *, idle_s: float, report: Callable[[Swept], None]) -> None:
+    def __init__(
+        self,
+        store: AnalysisStore,
+        queue: Queue,
+        *,
+        idle_s: float,
+        report: Callable[[Swept], None],
+        caller_limit_s: float = _CALLER_LIMIT_S,
+    ) -> None:
+        """`caller_limit_s`: how long an analysis waits for the next outcome of a caller that plays continuations."""
+        self._caller_limit_s = caller_limit_s
         self._store = store
         self._queue = queue
         self._idle_s = idle_s
@@ -64,6 +77,8 @@ class Sweep:
             analysis = await self._store.get(analysis_id)
             if analysis is None:
                 await self._store.note_attempt(analysis_id)  # takes it off the list
+            elif await self._waits_for_caller(analysis):
+                failed += await self._wait_on(analysis)
             elif not in_line:
                 gave_up = await self._attempt(analysis)
                 failed, sent = failed + gave_up, sent + (not gave_up)
@@ -72,6 +87,21 @@ class Sweep:
                 await self._queue.analyze(analysis_id)
                 sent += 1
         return Swept(sent=sent, failed=failed)
+
+    async def _waits_for_caller(self, analysis: Analysis) -> bool:
+        return analysis.options.continuations == "external" and bool(await outstanding(self._store, analysis))
+
+    async def _wait_on(self, analysis: Analysis) -> bool:
+        """Lets it wait, or gives it up: True."""
+        if time.time() - analysis.updated_at <= self._caller_limit_s:
+            await self._store.keep_alive(analysis.id)
+            return False
+        wanted = ", ".join(request.request_id for request in await outstanding(self._store, analysis))
+        error = (
+            f"continuations: none came for {self._caller_limit_s:g} s; expected the outcomes of {wanted} at "
+            f"POST /v1/analyses/{analysis.id}/outcomes. Submit the group again with a caller that plays them"
+        )
+        return await self._store.move(analysis.id, Status.FAILED, error=error)
 
     async def _attempt(self, analysis: Analysis) -> bool:
         """Sends it, or gives it up: True."""

@@ -148,7 +148,7 @@ class Coordinator:
         if isinstance(next_step, Verification):
             await self._settle(analysis, group, analysis.judgement, next_step)
             return
-        following = _round(analysis.round.number + 1, next_step)
+        following = _round(analysis.round.number + 1, next_step, after=analysis.round)
         if await self._store.advance_round(analysis.id, current=analysis.round, following=following):
             await self._send_missing(analysis, following)
 
@@ -207,8 +207,14 @@ async def missing_samples(store: AnalysisStore, analysis_id: str, side: str, wan
     return [sample for sample in range(total) if sample not in played]
 
 
-def _round(number: int, plan: Plan) -> Round:
-    return Round(number=number, before=plan.before, after=plan.after)
+def _round(number: int, plan: Plan, *, after: Round | None = None) -> Round:
+    return Round(
+        number=number,
+        before=plan.before,
+        after=plan.after,
+        first_before=0 if after is None else after.before,
+        first_after=0 if after is None else after.after,
+    )
 
 
 def _batches(samples: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
