@@ -1,6 +1,7 @@
 """Prints a group of one generated game as JSON, ready to be posted: one solved run and three that gave up half-way.
 
-Runs wherever `prover` is installed, such as in the gateway's container: python - SEED SAMPLES < deploy/test/make_group.py
+Runs wherever `prover` is installed, such as in the gateway's container:
+python - SEED SAMPLES < deploy/test/make_group.py
 """
 
 import json
