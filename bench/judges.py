@@ -106,7 +106,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, object]:
-    return {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    return {name: value.name if isinstance(value, Path) else value for name, value in vars(options).items()}
 
 
 def _households(first_seed: int, seeds: int) -> Iterator[Case]:
