@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 app.command()(cli_training.train)
 app.command()(cli_training.runs)
-BENCHMARKS = ("alfworld", "frugal", "judges", "learner", "verification")
+BENCHMARKS = ("alfworld", "alfworld_verification", "autoscaling", "frugal", "judges", "learner", "verification")
 _CONFLICT = 409
 
 Url = Annotated[str, typer.Option("--url", envvar="PROVER_URL", help="Address of the gateway.", show_default=True)]
