@@ -24,6 +24,7 @@ class Options:
         normalise_std: divide group advantages by their standard deviation.
         allowed_lag: how many versions the policy may have moved on.
         reward_range: least and greatest reward that the caller declares.
+        keep_continuations: keep each continuation as a trajectory, to be trained on.
     """
 
     judge: str = "contrast"
@@ -41,6 +42,7 @@ class Options:
     normalise_std: bool = False
     allowed_lag: int = 0
     reward_range: tuple[float, float] = (0.0, 1.0)
+    keep_continuations: bool = False
 
     def __post_init__(self) -> None:
         if self.samples < 1:

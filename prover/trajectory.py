@@ -213,11 +213,13 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one continuation ended. `tokens` counts what the policy sampled."""
+    """How one continuation ended. `tokens` counts what the policy sampled; `kept_as` names the document that keeps its
+    trajectory, where that was asked for."""
 
     success: bool
     reward: float
     tokens: int
+    kept_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,19 @@
 
 from prover.client.async_client import AsyncProverClient
 from prover.client.client import ProverClient
-from prover.client.documents import Advantages, Analysis, Event, Page, PlayedOutcome, Policy, Request, Requests, Taken
+from prover.client.continuation_nouns import continuations_to_nouns
+from prover.client.documents import (
+    Advantages,
+    Analysis,
+    Continuations,
+    Event,
+    Page,
+    PlayedOutcome,
+    Policy,
+    Request,
+    Requests,
+    Taken,
+)
 from prover.client.errors import GatewayUnreachable, ProblemError
 from prover.client.group_json import group_to_json, options_to_json
 
@@ -10,6 +22,7 @@ __all__ = [
     "Advantages",
     "Analysis",
     "AsyncProverClient",
+    "Continuations",
     "Event",
     "GatewayUnreachable",
     "Page",
@@ -20,6 +33,7 @@ __all__ = [
     "Request",
     "Requests",
     "Taken",
+    "continuations_to_nouns",
     "group_to_json",
     "options_to_json",
 ]

@@ -10,7 +10,18 @@ import httpx
 from prover.analysis import Options
 from prover.client import calls
 from prover.client.calls import Call
-from prover.client.documents import Advantages, Analysis, Event, Json, Page, PlayedOutcome, Policy, Requests, Taken
+from prover.client.documents import (
+    Advantages,
+    Analysis,
+    Continuations,
+    Event,
+    Json,
+    Page,
+    PlayedOutcome,
+    Policy,
+    Requests,
+    Taken,
+)
 from prover.client.errors import check
 from prover.trajectory import Group
 
@@ -70,6 +81,10 @@ class AsyncProverClient:
     async def advantages(self, analysis_id: str) -> Advantages:
         """The advantages per trajectory, turn and token. ProblemError 409 before the analysis has ended."""
         return (await self._send(calls.advantages(analysis_id))).json()
+
+    async def continuations(self, analysis_id: str) -> Continuations:
+        """The continuations of an analysis with keep_continuations, once it has ended; ProblemError 409 before."""
+        return (await self._send(calls.continuations(analysis_id))).json()
 
     async def requests(self, analysis_id: str, wait_s: float = 0.0) -> Requests:
         """Pull mode: what the caller is asked to play; with `wait_s` (at most 60), once there is something."""

@@ -68,6 +68,11 @@ def advantages(analysis_id: str) -> Call:
     return Call(method="GET", path=f"{_path(analysis_id)}/advantages")
 
 
+def continuations(analysis_id: str) -> Call:
+    """The continuations that were kept."""
+    return Call(method="GET", path=f"{_path(analysis_id)}/continuations")
+
+
 def requests(analysis_id: str, wait_s: float) -> Call:
     """What the caller is asked to play, or the first of it that comes within `wait_s`."""
     wait_s = min(wait_s, MAX_WAIT_S)

@@ -150,6 +150,29 @@ class Taken(TypedDict):
     duplicates: int
 
 
+class KeptContinuation(TypedDict):
+    """One continuation. `trajectory` is a Trajectory as JSON; `continuations_to_nouns` reads it."""
+
+    sample: int
+    advantage: float
+    trajectory: dict[str, Json]
+
+
+class KeptBoundary(TypedDict):
+    """The continuations of one boundary, a group of their own."""
+
+    side: str
+    trajectory_id: str
+    before_turn: int
+    continuations: list[KeptContinuation]
+
+
+class Continuations(TypedDict):
+    """One entry for each boundary that something was played from."""
+
+    boundaries: list[KeptBoundary]
+
+
 class Policy(TypedDict):
     """What the policy engine serves now."""
 

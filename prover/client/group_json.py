@@ -32,6 +32,7 @@ def options_to_json(options: Options) -> dict[str, Json]:
         "normalise_std": options.normalise_std,
         "allowed_lag": options.allowed_lag,
         "reward_range": list(options.reward_range),
+        "keep_continuations": options.keep_continuations,
     }
 
 

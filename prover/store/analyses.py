@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 from redis.asyncio import Redis
 
@@ -22,7 +23,7 @@ from prover.lifecycle import END_STATES, MOVES, Status
 from prover.store import encoding, scripts
 from prover.store.blobs import Blobs
 from prover.store.encoding import Event
-from prover.trajectory import BoundaryCount, Group, Outcome, TrajectoryCredit
+from prover.trajectory import BoundaryCount, Group, Outcome, Trajectory, TrajectoryCredit
 
 _INDEX = "prover:analyses"
 _ACTIVE = "prover:active"
@@ -131,6 +132,24 @@ class AnalysisStore:
             if where == side:
                 found[int(sample)] = encoding.OUTCOME.validate_json(value)
         return found
+
+    async def keep_continuation(self, analysis_id: str, trajectory: Trajectory) -> str:
+        """Stores a continuation's trajectory and answers its name. It counts once an outcome carries that name."""
+        name = f"continuation-{uuid4().hex}"
+        await self._blobs.write(f"{analysis_id}/{name}.json", encoding.TRAJECTORY.dump_json(trajectory))
+        return name
+
+    async def drop_continuation(self, analysis_id: str, name: str) -> None:
+        """Removes one whose outcome was not the first."""
+        await self._blobs.delete_all(f"{analysis_id}/{name}.json")
+
+    async def continuations(self, analysis_id: str, side: str) -> dict[int, Trajectory]:
+        """Trajectories that were kept of one boundary, by sample number: those of the outcomes that count."""
+        return {
+            sample: encoding.TRAJECTORY.validate_json(await self._document(analysis_id, outcome.kept_as))
+            for sample, outcome in sorted((await self.outcomes(analysis_id, side)).items())
+            if outcome.kept_as is not None
+        }
 
     async def count(self, analysis_id: str, side: str) -> BoundaryCount:
         """Outcomes of one boundary, added up."""

@@ -9,11 +9,12 @@ from pydantic import TypeAdapter
 
 from prover.analysis import Analysis, Options, Round
 from prover.lifecycle import Status
-from prover.trajectory import Group, Judgement, Outcome, TrajectoryCredit, Verification
+from prover.trajectory import Group, Judgement, Outcome, Trajectory, TrajectoryCredit, Verification
 
 GROUP: TypeAdapter[Group] = TypeAdapter(Group)
 CREDIT: TypeAdapter[tuple[TrajectoryCredit, ...]] = TypeAdapter(tuple[TrajectoryCredit, ...])
 OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
+TRAJECTORY: TypeAdapter[Trajectory] = TypeAdapter(Trajectory)
 _FIELDS: Mapping[str, TypeAdapter[Any]] = {
     "options": TypeAdapter(Options),
     "judgement": TypeAdapter(Judgement),

@@ -6,10 +6,8 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from prover.analysis import Analysis
-from prover.lifecycle import Status
 from prover.trajectory import BoundaryCount, Judgement, TrajectoryCredit, Verification
 from services.gateway.models import OptionsIn
-from services.gateway.pull import Request
 
 
 class _Answer(BaseModel):
@@ -141,29 +139,6 @@ class AdvantagesOut(_Answer):
     trajectories: list[TrajectoryAdvantagesOut]
 
 
-class RequestOut(_Answer):
-    """Continuations that are wanted: `samples` of them, from the state before turn `before_turn`."""
-
-    request_id: str
-    trajectory_id: str
-    before_turn: int
-    samples: int
-
-
-class RequestsOut(_Answer):
-    """`GET /v1/analyses/{id}/requests`: those that still lack outcomes."""
-
-    status: str
-    requests: list[RequestOut]
-
-
-class TakenOut(_Answer):
-    """`POST /v1/analyses/{id}/outcomes`. `duplicates` changed nothing: they stood there already, or came too late."""
-
-    accepted: int
-    duplicates: int
-
-
 class PolicyOut(_Answer):
     """`GET /v1/policy`."""
 
@@ -245,22 +220,6 @@ def advantages_out(credit: Sequence[TrajectoryCredit]) -> AdvantagesOut:
             )
             for trajectory in credit
         ]
-    )
-
-
-def requests_out(status: Status, requests: Sequence[Request]) -> RequestsOut:
-    """What the caller is asked for."""
-    return RequestsOut(
-        status=status.value,
-        requests=[
-            RequestOut(
-                request_id=request.request_id,
-                trajectory_id=request.boundary.trajectory_id,
-                before_turn=request.boundary.turn,
-                samples=request.samples,
-            )
-            for request in requests
-        ],
     )
 
 

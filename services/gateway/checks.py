@@ -25,6 +25,7 @@ def mistakes(submission: Submission, known: KnownNames) -> list[Mistake]:
     return [
         *_names(submission, known),
         *_range(submission),
+        *_kept(submission),
         *_json_numbers("group.task.options", submission.group.task.options),
         *_members(submission.group),
         *_rewards(submission),
@@ -52,6 +53,12 @@ def _range(submission: Submission) -> Iterator[Mistake]:
     if least >= greatest:
         field = "options.reward_range" if submission.group.reward_range is None else "group.reward_range"
         yield Mistake(field=field, was=shown([least, greatest]), expected="the least reward, then a greater one")
+
+
+def _kept(submission: Submission) -> Iterator[Mistake]:
+    if submission.options.keep_continuations and submission.options.continuations == "external":
+        expected = "false where continuations are external: the caller has them already"
+        yield Mistake(field="options.keep_continuations", was="true", expected=expected)
 
 
 def _members(group: GroupIn) -> Iterator[Mistake]:

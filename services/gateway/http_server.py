@@ -8,9 +8,10 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from prover.queues import ANALYZE, CONTINUE
 from prover.store import StoreError
-from services.gateway import answers, problems
+from services.gateway import answers, continuation_answers, problems
 from services.gateway.body import read_json_body
 from services.gateway.errors import answer_errors
+from services.gateway.kept import kept_continuations
 from services.gateway.live import ended_and_read
 from services.gateway.openapi import DESCRIPTION, OUTCOMES_BODY, SUBMISSION_BODY, describe
 from services.gateway.page import serve_page
@@ -88,6 +89,16 @@ def _read_routes(app: FastAPI, parts: Parts) -> None:
         credit = await gateway.advantages(analysis_id)
         return Response(answers.advantages_out(credit).model_dump_json(), media_type="application/json")
 
+    @app.get(
+        "/v1/analyses/{analysis_id}/continuations",
+        tags=["analyses"],
+        response_model=continuation_answers.ContinuationsOut,
+    )
+    async def continuations(analysis_id: str) -> Response:
+        """The continuations as trajectories, each with its advantage among its siblings. 409 where none are kept."""
+        kept = await kept_continuations(gateway, analysis_id)
+        return Response(continuation_answers.continuations_out(kept).model_dump_json(), media_type="application/json")
+
     @app.get("/v1/policy", tags=["policy"])
     async def policy(
         policy: Annotated[str | None, Query(description="An engine's name; absent: the default one.")] = None,
@@ -141,21 +152,21 @@ def _pull_routes(app: FastAPI, parts: Parts) -> None:
     pull, open_requests = parts.pull, parts.open_requests
 
     @app.get("/v1/analyses/{analysis_id}/requests", tags=["pull mode"])
-    async def requests(analysis_id: str, wait: _Wait = 0.0) -> answers.RequestsOut:
+    async def requests(analysis_id: str, wait: _Wait = 0.0) -> continuation_answers.RequestsOut:
         """Continuations that the caller is asked for; with `wait`, once there are some, the analysis has ended, or that
         time is over."""
         found = await pull.requests(analysis_id)
         if wait > 0:
             open_requests.admit()
             found = await open_requests.run(pull.requests(analysis_id, wait_s=min(wait, MAX_WAIT_S))) or found
-        return answers.requests_out(*found)
+        return continuation_answers.requests_out(*found)
 
     @app.post("/v1/analyses/{analysis_id}/outcomes", openapi_extra={"requestBody": OUTCOMES_BODY}, tags=["pull mode"])
-    async def outcomes(analysis_id: str, request: Request) -> answers.TakenOut:
+    async def outcomes(analysis_id: str, request: Request) -> continuation_answers.TakenOut:
         """Takes outcomes of the caller's continuations, in any order; twice is harmless."""
         body = await read_json_body(request, limit=parts.max_body_bytes)
         accepted, duplicates = await pull.take(analysis_id, body)
-        return answers.TakenOut(accepted=accepted, duplicates=duplicates)
+        return continuation_answers.TakenOut(accepted=accepted, duplicates=duplicates)
 
 
 def _operation_routes(app: FastAPI, parts: Parts) -> None:

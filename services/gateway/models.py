@@ -130,6 +130,10 @@ class OptionsIn(_Strict):
         default=_DEFAULTS.reward_range, description="Least and greatest terminal reward."
     )
 
+    keep_continuations: bool = Field(
+        default=False, description="Keep each continuation as a trajectory, to be trained on."
+    )
+
     def to_noun(self, *, policy: str, reward_range: tuple[float, float]) -> Options:
         """The same as a noun, with the engine and the reward range that apply, and the mode's own K and lambda.
 

@@ -43,6 +43,7 @@ _ERRORS = {
         "503": "Redis or the policy engine does not answer",
     },
     "/v1/analyses/{analysis_id}/advantages get": {"404": "No such analysis", "409": "Not ended, or ended without"},
+    "/v1/analyses/{analysis_id}/continuations get": {"404": "No such analysis", "409": "Not ended, or not kept"},
     "/v1/analyses/{analysis_id}/cancel post": {"404": "No such analysis", "409": "Ended already"},
     "/v1/analyses/{analysis_id} delete": {"404": "No such analysis"},
     "/v1/analyses/{analysis_id} get": {"400": "A parameter cannot be used", "404": "No such analysis"},

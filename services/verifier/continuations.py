@@ -10,11 +10,12 @@ import time
 from dataclasses import dataclass
 
 from prover.analysis import Analysis
+from prover.episodes import Played
 from prover.lifecycle import Status
 from prover.policies.policy import PolicyError
 from prover.queues import DECIDE_TASK
 from prover.store.analyses import AnalysisStore
-from prover.trajectory import Boundary, Outcome
+from prover.trajectory import Boundary, Outcome, Task, Trajectory
 from services.verifier.alive import at_work
 from services.verifier.endings import Endings
 from services.verifier.metrics import Metrics
@@ -88,7 +89,8 @@ class Continuations:
             return
         try:
             player = await prepare(self._world, group, _boundary(analysis, batch.side), analysis.options)
-            await self._play_samples(player, batch, samples)
+            kept_of = group.task if analysis.options.keep_continuations else None
+            await self._play_samples(player, batch, samples, kept_of=kept_of)
         except NotRestorable as error:
             await self._endings.plain(analysis, group, Status.NOT_RESTORABLE, error=str(error))
         except Stale as error:
@@ -96,9 +98,12 @@ class Continuations:
         except ValueError as error:
             await self._endings.plain(analysis, group, Status.FAILED, error=str(error))
 
-    async def _play_samples(self, player: Player, batch: Batch, samples: list[int]) -> None:
-        """Records each outcome as soon as it is there; stops in the middle where nobody waits for them any more."""
-        episodes = {asyncio.create_task(self._play_one(player, batch, sample)) for sample in samples}
+    async def _play_samples(self, player: Player, batch: Batch, samples: list[int], *, kept_of: Task | None) -> None:
+        """Records each outcome as soon as it is there; stops in the middle where nobody waits for them any more.
+
+        `kept_of`: the task whose trajectories the continuations are kept as; None keeps none.
+        """
+        episodes = {asyncio.create_task(self._play_one(player, batch, sample, kept_of)) for sample in samples}
         failure: PolicyError | None = None
         try:
             while episodes:
@@ -117,7 +122,7 @@ class Continuations:
         if failure is not None:
             raise failure
 
-    async def _play_one(self, player: Player, batch: Batch, sample: int) -> PolicyError | None:
+    async def _play_one(self, player: Player, batch: Batch, sample: int, kept_of: Task | None) -> PolicyError | None:
         """One continuation, recorded. A failed attempt is a value: its siblings go on."""
         began = time.monotonic()
         try:
@@ -125,8 +130,11 @@ class Continuations:
         except PolicyError as error:
             self._metrics.continuations.labels("no_answer").inc()
             return error
-        outcome = Outcome(success=played.success, reward=played.reward, tokens=played.sampled_tokens)
+        kept_as = await self._keep(played, batch, sample, kept_of)
+        outcome = Outcome(success=played.success, reward=played.reward, tokens=played.sampled_tokens, kept_as=kept_as)
         first = await self._store.record_outcome(batch.analysis_id, side=batch.side, sample=sample, outcome=outcome)
+        if kept_as is not None and not first:
+            await self._store.drop_continuation(batch.analysis_id, kept_as)
         ended = ("success" if outcome.success else "failure") if first else "duplicate"
         self._metrics.continuations.labels(ended).inc()
         self._metrics.seconds.observe(time.monotonic() - began)
@@ -136,6 +144,21 @@ class Continuations:
             extra={**_fields(batch), "sample": sample, "outcome": ended, "tokens": outcome.tokens},
         )
         return None
+
+    async def _keep(self, played: Played, batch: Batch, sample: int, kept_of: Task | None) -> str | None:
+        """The document's name, stored before its outcome is. One without a turn has nothing to train on: None."""
+        if kept_of is None or not played.turns:
+            return None
+        trajectory = Trajectory(
+            id=f"{batch.side}-{sample}",
+            task=kept_of,
+            policy_version=played.policy_version,
+            turns=played.turns,
+            reward=played.reward,
+            success=played.success,
+            ending=played.ending,
+        )
+        return await self._store.keep_continuation(batch.analysis_id, trajectory)
 
     async def _close_round(self, batch: Batch) -> None:
         analysis = await self._wanted(batch)

@@ -92,6 +92,7 @@ def test_a_group_comes_in_as_it_went_out(group: Group) -> None:
         normalise_std=st.booleans(),
         allowed_lag=st.integers(0, 1_000_000),
         reward_range=st.tuples(NUMBER, NUMBER),
+        keep_continuations=st.booleans(),
     )
 )
 @settings(max_examples=100, deadline=None)
