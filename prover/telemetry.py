@@ -70,15 +70,15 @@ def about(analysis_id: str) -> Generator[None]:
         _analysis.reset(token)
 
 
-def start_tracing(service: str, *, app: object | None = None) -> Callable[[], None]:
-    """Traces this process, before it makes channels, servers or Celery apps; `app` is its FastAPI application.
+def start_tracing(service: str) -> Callable[[], None]:
+    """Traces this process. Comes before it makes channels, servers or Celery apps.
 
     Answers what sends the last spans, to be called at the end. Does nothing where no address is set.
 
     Raises:
         RuntimeError: an address is set and OpenTelemetry is not installed.
     """
-    if not any(os.environ.get(name) for name in _ENDPOINTS):
+    if not _wanted():
         return _nothing
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         raise RuntimeError(f"{_ENDPOINTS[0]} is set, but OpenTelemetry is not installed; pip install 'prover[otel]'")
@@ -97,10 +97,18 @@ def start_tracing(service: str, *, app: object | None = None) -> Callable[[], No
             instrumentation: Any = import_module(module)
             for name in names:
                 getattr(instrumentation, name)().instrument(tracer_provider=provider)
-    if app is not None:
-        fastapi: Any = import_module("opentelemetry.instrumentation.fastapi")
-        fastapi.FastAPIInstrumentor.instrument_app(app, tracer_provider=provider)
     return provider.shutdown
+
+
+def trace_app(app: object) -> None:
+    """Traces the requests of a FastAPI application, after `start_tracing`."""
+    if _wanted():
+        fastapi: Any = import_module("opentelemetry.instrumentation.fastapi")
+        fastapi.FastAPIInstrumentor.instrument_app(app)
+
+
+def _wanted() -> bool:
+    return any(os.environ.get(name) for name in _ENDPOINTS)
 
 
 def _nothing() -> None:

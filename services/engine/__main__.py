@@ -7,6 +7,7 @@ import torch
 import uvicorn
 from transformers.utils.logging import disable_progress_bar
 
+from prover.telemetry import log_as_json
 from services.engine.batch import Batch
 from services.engine.config import EngineSettings
 from services.engine.engine import Engine
@@ -19,7 +20,7 @@ _SHUTDOWN_S = 10
 def main() -> None:
     """Reads the settings, builds the objects, serves."""
     settings = EngineSettings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_as_json("engine", level=settings.log_level)
     torch.set_num_threads(settings.threads)
     disable_progress_bar()
     dtype = getattr(torch, settings.dtype)
@@ -30,6 +31,7 @@ def main() -> None:
         host=settings.host,
         port=settings.port,
         log_level=settings.log_level.lower(),
+        log_config=None,
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )

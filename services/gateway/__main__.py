@@ -1,7 +1,6 @@
 """The gateway as a process: `python -m services.gateway`."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from prover.policies.addresses import parse_addresses
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import JudgeClient
 from prover.store import open_store
+from prover.telemetry import log_as_json, start_tracing, trace_app
 from prover.trajectory import Task
 from services.gateway.config import GatewaySettings
 from services.gateway.gateway import Doors, Gateway
@@ -84,12 +84,15 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
 async def serve(settings: GatewaySettings) -> None:
     """Serves until SIGTERM or SIGINT."""
     async with parts_of(settings) as parts:
+        app = create_app(parts)
+        trace_app(app)
         config = uvicorn.Config(
-            create_app(parts),
+            app,
             host=settings.host,
             port=settings.port,
             access_log=False,
             log_level="warning",
+            log_config=None,
             timeout_graceful_shutdown=5,
         )
         server = Server(config, parts.open_requests)
@@ -107,8 +110,10 @@ async def serve(settings: GatewaySettings) -> None:
 
 def main() -> None:
     """Reads the settings and serves."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_as_json("gateway")
+    finish_tracing = start_tracing("gateway")
     asyncio.run(serve(GatewaySettings.model_validate({})))
+    finish_tracing()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import logging
 from prometheus_client import CollectorRegistry, start_http_server
 
 from prover.rpc.servers import Server
+from prover.telemetry import log_as_json, start_tracing
 from services.judge.config import JudgeSettings, LlmSettings
 from services.judge.grpc_server import judge_service
 from services.judge.judge import JUDGES, JudgeOptions, make
@@ -15,9 +16,11 @@ from services.judge.metrics import JudgeMetrics
 def main() -> None:
     """Reads the settings, builds the objects, serves."""
     settings = JudgeSettings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_as_json("judge", level=settings.log_level)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    finish_tracing = start_tracing("judge")
     asyncio.run(_serve(settings, JudgeOptions(endpoint=LlmSettings().endpoint)))
+    finish_tracing()
 
 
 async def _serve(settings: JudgeSettings, options: JudgeOptions) -> None:

@@ -11,6 +11,7 @@ from transformers.utils.logging import disable_progress_bar
 from prover.policies.addresses import parse_addresses
 from prover.policies.publish import SharedStorage
 from prover.rpc.servers import Server
+from prover.telemetry import log_as_json, start_tracing
 from services.learner.config import LearnerSettings
 from services.learner.experiment import read_experiment
 from services.learner.grpc_server import learner_service
@@ -22,14 +23,16 @@ from services.learner.serial import SerialLearner, tokenize_probe
 def main() -> None:
     """Reads the settings, builds the objects, serves."""
     settings = LearnerSettings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_as_json("learner", level=settings.log_level)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     disable_progress_bar()
     experiment = read_experiment(settings.experiment)
     learner = Learner(settings.weights, settings.output_dir, experiment)
     if settings.experiment is not None:
         shutil.copyfile(settings.experiment, settings.output_dir / "experiment.toml")
+    finish_tracing = start_tracing("learner")
     asyncio.run(_serve(settings, learner, probe_tolerance=experiment.probe_tolerance))
+    finish_tracing()
 
 
 async def _serve(settings: LearnerSettings, learner: Learner, *, probe_tolerance: float) -> None:

@@ -10,6 +10,7 @@ from prover.policies.addresses import parse_addresses
 from prover.policies.client import PolicyClient
 from prover.policies.publish import SharedStorage
 from prover.rpc.servers import Server
+from prover.telemetry import log_as_json, start_tracing
 from services.rollout.config import RolloutSettings
 from services.rollout.grpc_server import rollout_service
 from services.rollout.metrics import RolloutMetrics
@@ -19,9 +20,11 @@ from services.rollout.rollout import Rollout
 def main() -> None:
     """Reads the settings, builds the objects, serves."""
     settings = RolloutSettings()
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_as_json("rollout", level=settings.log_level)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    finish_tracing = start_tracing("rollout")
     asyncio.run(_serve(settings))
+    finish_tracing()
 
 
 async def _serve(settings: RolloutSettings) -> None:

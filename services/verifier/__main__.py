@@ -16,6 +16,7 @@ from prover.queues import ANALYZE, CONTINUE
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import JudgeClient
 from prover.store import AnalysisStore, open_records, open_store
+from prover.telemetry import start_tracing
 from services.verifier.audits import Audits
 from services.verifier.celery_app import CelerySend, make_app, work
 from services.verifier.config import VerifierSettings
@@ -39,6 +40,7 @@ def main() -> int:
     role = str(parser.parse_args().role)
     settings = VerifierSettings()  # pyright: ignore[reportCallIssue]  # blob_url comes from the environment
     log_as_json(settings.log_level)
+    finish_tracing = start_tracing(role)
     queue, concurrency = _ROLES[role]
     metrics = Metrics()
     if settings.metrics_port:
@@ -57,6 +59,7 @@ def main() -> int:
         return work(app, queue, concurrency=settings.concurrency or concurrency)
     finally:
         loop.stop()
+        finish_tracing()
 
 
 async def _coordinator(
