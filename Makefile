@@ -17,7 +17,7 @@ train-demo: setup
 	$(BIN)/prover train configs/train-demo.toml --report out/train-demo.json
 
 test: setup
-	$(BIN)/pytest -m "not slow and not docker and not vllm and not gpu"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not docker and not vllm and not gpu"
 
 test-slow: setup
 	$(BIN)/pytest -m "slow and not docker and not vllm and not gpu" --timeout 900
