@@ -75,16 +75,20 @@ class Coordinator:
 
     async def analyze(self, analysis_id: str) -> None:
         """Takes an analysis as far as it goes without waiting, from wherever it stands."""
+        group: Group | None = None
         while (analysis := await self._store.get(analysis_id)) is not None:
             if analysis.status in END_STATES:
                 return
-            if analysis.status is Status.QUEUED:
-                await self._admit(analysis)
-            elif analysis.status is Status.PROPOSING:
-                await self._propose(analysis)
-            else:
+            if analysis.status is Status.VERIFYING:
                 await self._advance(analysis)
                 return
+            group = group or await self._group(analysis)
+            if group is None:
+                return
+            if analysis.status is Status.QUEUED:
+                await self._admit(analysis, group)
+            else:
+                await self._propose(analysis, group)
         _log.warning("dropped: no such analysis", extra={"analysis": analysis_id})
 
     async def decide(self, analysis_id: str, number: int, *, again: bool = False) -> None:
@@ -96,10 +100,7 @@ class Coordinator:
         if analysis.round.number == number or (again and analysis.round.number > number):
             await self._advance(analysis)
 
-    async def _admit(self, analysis: Analysis) -> None:
-        group = await self._group(analysis)
-        if group is None:
-            return
+    async def _admit(self, analysis: Analysis, group: Group) -> None:
         successes = sum(trajectory.success for trajectory in group.trajectories)
         reason = ineligible_because(successes, len(group.trajectories))
         if reason is not None:
@@ -107,10 +108,7 @@ class Coordinator:
             return
         await self._store.move(analysis.id, Status.PROPOSING)
 
-    async def _propose(self, analysis: Analysis) -> None:
-        group = await self._group(analysis)
-        if group is None:
-            return
+    async def _propose(self, analysis: Analysis, group: Group) -> None:
         try:
             self._check_mode(analysis)
             async with at_work(self._store, analysis.id):
@@ -187,7 +185,7 @@ class Coordinator:
             return False
         if analysis.options.continuations == "internal":
             for side, samples in missing:
-                for first, number in _batches(samples, self._batch_samples):
+                for first, number in batches(samples, self._batch_samples):
                     await self._send(CONTINUE_TASK, analysis.id, wanted.number, side, first, number)
         return True
 
@@ -217,7 +215,7 @@ def _round(number: int, plan: Plan, *, after: Round | None = None) -> Round:
     )
 
 
-def _batches(samples: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+def batches(samples: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     """(first, number) of runs of consecutive samples, at most `most` long."""
     first, number = 0, 0
     for sample in samples:

@@ -520,3 +520,21 @@ async def test_the_share_of_audits_is_a_quarter() -> None:
 async def test_old_audits_leave_the_window(house: House) -> None:
     await remember(house, [1.0] * 10 + [0.0] * 64)
     assert [audit.delta for audit in await house.records.audits(KEY)] == [0.0] * 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["fixed", "adaptive"])
+async def test_the_stated_interval_holds_the_exact_advantage_at_its_stated_rate(house: House, mode: str) -> None:
+    """V before is 0.25 and after 0.5; 90% intervals, 100 analyses."""
+    group = await mixed_group()
+    held, deltas = 0, []
+    for number in range(100):
+        await house.begin(group, replace(OPTIONS, mode=mode, samples=8), analysis_id=f"b{number}")
+        await house.run()
+        verdict = (await house.get(f"b{number}")).verification
+        assert verdict is not None
+        held += verdict.interval[0] <= 0.25 <= verdict.interval[1]
+        deltas.append(verdict.delta)
+    assert held >= 90 - 3 * 3
+    if mode == "fixed":
+        assert abs(sum(deltas) / 100 - 0.25) < 4 * ((0.1875 + 0.25) / 8 / 100) ** 0.5
