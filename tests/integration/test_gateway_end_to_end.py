@@ -11,7 +11,7 @@ import pytest
 from chain_world import OPTIONS, PIVOTAL, mixed_group
 from verifier_processes import JudgeService, Processes, serve_judge
 
-from prover.client import Advantages, AsyncProverClient
+from prover.client import Advantages, AsyncProverClient, PlayedOutcome
 from prover.trajectory import Group
 from tests.conftest import free_port
 
@@ -139,3 +139,24 @@ async def test_every_process_may_be_killed_in_turn(system: System) -> None:
         await system.ready()
         for analysis_id in ids:
             await settle(client, group, analysis_id, 16)
+
+
+@pytest.mark.slow
+async def test_a_caller_verifies_with_continuations_of_its_own_through_real_processes(system: System) -> None:
+    system.verifier("coordinator", "coordinator")
+    system.gateway()
+    await system.ready()
+    async with AsyncProverClient(system.url, retries=10) as client:
+        analysis_id = await client.submit(await mixed_group(), replace(OPTIONS, continuations="external"))
+        while (asked := await client.requests(analysis_id, wait_s=20))["status"] != "done":
+            assert asked["status"] in ("queued", "proposing", "verifying")
+            for request in asked["requests"]:
+                won = request["before_turn"] > PIVOTAL.first_turn
+                for sample in range(request["samples"]):
+                    outcome = PlayedOutcome(
+                        request_id=request["request_id"], sample=sample, success=won, reward=float(won), tokens=1
+                    )
+                    await client.outcomes(analysis_id, [outcome])
+        verification = (await client.get(analysis_id))["verification"]
+        assert verification is not None
+        assert verification["bonus"] == 1.0
