@@ -60,47 +60,62 @@ class Trial:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is played: `tasks` of each type, `group` trajectories of each task, `at_once` groups at a time."""
+
+    types: Sequence[str]
+    tasks: int
+    group: int
+    at_once: int
+    max_turns: int
+    temperature: float
+
+
 def main(
     url: Annotated[str, typer.Option(help="address of the engine")] = "http://127.0.0.1:8100",
     types: Annotated[str, typer.Option(help="task types, with commas")] = ",".join(TASK_TYPES),
     tasks: Annotated[int, typer.Option(help="tasks of each type")] = 32,
-    group: Annotated[int, typer.Option(help="trajectories of each task")] = 8,
-    at_once: Annotated[int, typer.Option(help="groups that are played at once")] = 4,
+    at_once: Annotated[int, typer.Option(help="groups of 8 that are played at once")] = 4,
     max_turns: Annotated[int, typer.Option(help="turns of an episode")] = 50,
+    temperature: Annotated[float, typer.Option(help="of sampling")] = 1.0,
 ) -> None:
     """Prints one line of JSON for each task type."""
-    asyncio.run(_evaluate(url, types.split(","), tasks, group, at_once, max_turns))
+    plan = Plan(
+        types=types.split(","), tasks=tasks, group=8, at_once=at_once, max_turns=max_turns, temperature=temperature
+    )
+    asyncio.run(_evaluate(url, plan))
 
 
-async def _evaluate(url: str, types: Sequence[str], tasks: int, group: int, at_once: int, max_turns: int) -> None:
-    policy = PolicyClient(url, max_in_flight=at_once * group)
+async def _evaluate(url: str, plan: Plan) -> None:
+    policy = PolicyClient(url, max_in_flight=plan.at_once * plan.group)
     try:
-        for task_type in types:
-            trial = await _trial(policy, task_type, tasks=tasks, group=group, at_once=at_once, max_turns=max_turns)
+        for task_type in plan.types:
+            trial = await _trial(policy, task_type, plan)
             sys.stdout.write(json.dumps(trial.report()) + "\n")
             sys.stdout.flush()
     finally:
         await policy.aclose()
 
 
-async def _trial(policy: Policy, task_type: str, *, tasks: int, group: int, at_once: int, max_turns: int) -> Trial:
-    places = asyncio.Semaphore(at_once)
+async def _trial(policy: Policy, task_type: str, plan: Plan) -> Trial:
+    places = asyncio.Semaphore(plan.at_once)
     began = time.perf_counter()
 
     async def one(seed: int) -> list[Played]:
         task = Task(environment="alfworld", task_id=f"generated/{task_type}/{seed}")
         async with places:
-            return list(await asyncio.gather(*(_episode(policy, task, max_turns) for _ in range(group))))
+            return list(await asyncio.gather(*(_episode(policy, task, plan) for _ in range(plan.group))))
 
-    groups = await asyncio.gather(*(one(seed) for seed in TEST_SEEDS[:tasks]))
+    groups = await asyncio.gather(*(one(seed) for seed in TEST_SEEDS[: plan.tasks]))
     return Trial(task_type=task_type, groups=groups, seconds=time.perf_counter() - began)
 
 
-async def _episode(policy: Policy, task: Task, max_turns: int) -> Played:
+async def _episode(policy: Policy, task: Task, plan: Plan) -> Played:
     agent, environment = Plain(), environments.make(task.environment)
     begin = await start(environment, task, agent=agent, policy=policy)
-    sampling = Sampling(stop_token_ids=await stop_tokens(agent, policy))
-    return await play(environment, begin, agent=agent, policy=policy, sampling=sampling, max_turns=max_turns)
+    sampling = Sampling(temperature=plan.temperature, stop_token_ids=await stop_tokens(agent, policy))
+    return await play(environment, begin, agent=agent, policy=policy, sampling=sampling, max_turns=plan.max_turns)
 
 
 if __name__ == "__main__":
