@@ -1,9 +1,9 @@
 """The agent of the embedded policy: a bare transcript, one line a turn, as in a text adventure.
 
-    You are in the middle of a room. ...
-    > go to desk 1
-    On the desk 1, you see ...
-    > 
+You are in the middle of a room. ...
+> go to desk 1
+On the desk 1, you see ...
+>
 """
 
 from prover.agents.agent import Action
