@@ -3,8 +3,9 @@
 POST /v1/completions with a list of token ids, `return_token_ids` and `logprobs`; POST /tokenize; GET /v1/models.
 
 The version of the weights comes out of each answer. The embedded engine says it in the field `weights_version`. vLLM
-has no such field, and there the version is the answer's `model`: serve each version under a name of its own (a LoRA
-adapter loaded as "v7" is asked for, and answers, as "v7").
+has no such field. In its development mode it keeps the version that was published last (GET /weight_info), and a turn
+counts where that was the same before it and after it. Elsewhere the version is the answer's `model`: serve each version
+under a name of its own (a LoRA adapter loaded as "v7" is asked for, and answers, as "v7").
 """
 
 import asyncio
@@ -24,6 +25,10 @@ _LONGEST_DELAY_S = 2.0
 _BUSY = frozenset({429, 503})
 _TOO_LONG = ("maximum context length", "context_length_exceeded", "longer than the maximum model length")
 """How vLLM (by its messages) and the embedded engine (also by its type) say that a prompt does not fit."""
+
+_NOT_OFFERED = frozenset({403, 404, 405})
+_UNPUBLISHED = "default"
+"""What vLLM calls the weights that it was started with."""
 
 _CACHED_TEXTS = 4096
 """Texts whose tokens are remembered. Observations repeat a lot, and a tokenizer never changes under a client."""
@@ -58,6 +63,10 @@ class _Card(BaseModel):
     weights_version: str | None = None
 
 
+class _WeightInfo(BaseModel):
+    weight_version: str
+
+
 class _Cards(BaseModel):
     data: list[_Card]
 
@@ -77,6 +86,7 @@ class PolicyClient:
         self._base_url = base_url.rstrip("/")
         self._model = model
         self._max_context: int | None = None
+        self._keeps_versions = True
         self._tokens: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self._places = asyncio.Semaphore(max_in_flight)
         limits = httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight)
@@ -128,11 +138,29 @@ class PolicyClient:
         if card is None:
             served = ", ".join(card.id for card in cards) or "nothing"
             raise PolicyError(f"model: was {self._model!r}; {self._base_url} serves {served}")
-        return PolicyInfo(model=card.id, version=card.weights_version or card.id, max_context=card.max_model_len)
+        version = card.weights_version or await self._published() or card.id
+        return PolicyInfo(model=card.id, version=version, max_context=card.max_model_len)
 
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
+
+    async def _published(self) -> str:
+        """The version that was published into vLLM last; empty where the engine says no such thing."""
+        if not self._keeps_versions:
+            return ""
+        answer = await self._answer("GET", "/weight_info")
+        if answer.status_code in _NOT_OFFERED:
+            self._keeps_versions = False
+            return ""
+        version = _read(_WeightInfo, _checked(answer)).weight_version
+        return "" if version == _UNPUBLISHED else version
+
+    async def _version(self, answer: _Answer, before: str) -> str | None:
+        """The version that sampled an answer; None where it may have changed meanwhile."""
+        if answer.weights_version is not None:
+            return answer.weights_version
+        return (before or answer.model) if await self._published() == before else None
 
     async def _served(self) -> tuple[str, int]:
         """Model name and longest context: asked for once, since neither changes with the weights."""
@@ -143,14 +171,19 @@ class PolicyClient:
 
     async def _complete(self, body: dict[str, Any]) -> Completion:
         for attempt in range(_ATTEMPTS):
+            before = await self._published()
             answer = _read(_Answer, await self._ask("POST", "/v1/completions", body))
             choice = answer.choices[0]
-            if choice.finish_reason != "abort":
+            version = await self._version(answer, before)
+            # An engine lets go of a turn half-way, or may have, to change its weights.
+            if choice.finish_reason != "abort" and version is not None:
                 break
-            # The engine let go of the turn half-way, to change its weights.
             await asyncio.sleep(_delay_s(attempt))
         else:
-            raise PolicyError(f"{self._base_url}/v1/completions: aborted {_ATTEMPTS} times; expected an answer")
+            raise PolicyError(
+                f"{self._base_url}/v1/completions: {_ATTEMPTS} turns were aborted or may be of two versions; "
+                "expected one whole"
+            )
         if len(choice.token_ids) != len(choice.logprobs.token_logprobs):
             raise PolicyError(
                 f"{self._base_url}/v1/completions: {len(choice.token_ids)} token ids with "
@@ -161,10 +194,13 @@ class PolicyClient:
             logprobs=tuple(choice.logprobs.token_logprobs),
             text=choice.text,
             finish_reason=choice.finish_reason,
-            policy_version=answer.weights_version or answer.model,
+            policy_version=version,
         )
 
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        return _checked(await self._answer(method, path, body))
+
+    async def _answer(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         failure = ""
         async with self._places:
             for attempt in range(_ATTEMPTS):
@@ -178,7 +214,7 @@ class PolicyClient:
                 except httpx.HTTPError as error:
                     raise PolicyError(f"{self._base_url}{path}: {type(error).__name__}: {error}") from error
                 if answer.status_code not in _BUSY:
-                    return _checked(answer)
+                    return answer
                 failure = f"{answer.status_code}: {answer.text[:500]}"
         raise PolicyError(f"{self._base_url}{path}: no answer in {_ATTEMPTS} attempts; the last one: {failure}")
 

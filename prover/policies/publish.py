@@ -6,8 +6,9 @@ names the new version, where it names versions at all, and when what it samples 
 trainer computes for it. Otherwise the weights that served before are put back.
 
 Both the embedded engine and vLLM (with `VLLM_SERVER_DEV_MODE=1`, weights on a file system that both can read) take the
-same four calls: /pause, /collective_rpc reload_weights, /reset_prefix_cache, /resume. The pause lets turns in flight
-finish (`mode=wait`), so that no turn is sampled from two versions.
+same four calls: /pause, /collective_rpc reload_weights, /reset_prefix_cache, /resume. vLLM is told the version's name
+too (/update_weight_version, where it has that), before it goes on. The pause lets turns in flight finish (`mode=wait`),
+so that no turn is sampled from two versions.
 """
 
 import asyncio
@@ -108,20 +109,22 @@ class SharedStorage:
         version = read_version(weights_path)
         async with httpx.AsyncClient(base_url=self._base_url, timeout=self._timeout_s, trust_env=False) as http:
             try:
-                await self._load(http, weights_path)
+                await self._load(http, weights_path, version)
                 difference = await self._prove(http, version, probe)
             except _Failed as failed:
                 state = await self._put_back(http, previous_path)
                 raise PublishFailed(f"publish of {version!r} from {weights_path}: {failed}. {state}") from failed
         return Published(version=version, weights_path=weights_path, probe_difference=difference)
 
-    async def _load(self, http: httpx.AsyncClient, weights_path: str) -> None:
+    async def _load(self, http: httpx.AsyncClient, weights_path: str, version: str) -> None:
         """The engine is resumed whatever happens: a failed publish must not stop the sampling."""
         await _post(http, "/pause?mode=wait")
         try:
             call = {"method": "reload_weights", "kwargs": {"weights_path": weights_path}}
             await _post(http, "/collective_rpc", call)
             await _post(http, "/reset_prefix_cache")
+            # Not there in the embedded engine, whose weights know their version, nor in a vLLM older than 0.32.
+            await _post(http, "/update_weight_version", {"new_version": version}, optional=True)
         finally:
             await _post(http, "/resume")
 
@@ -149,8 +152,9 @@ class SharedStorage:
         if previous_path is None:
             return "No earlier weights were named to go back to: ask the engine what it serves, then publish again"
         try:
-            await self._load(http, previous_path)
-            await self._prove(http, read_version(previous_path), None)
+            version = read_version(previous_path)
+            await self._load(http, previous_path, version)
+            await self._prove(http, version, None)
         except (_Failed, PublishFailed) as failed:
             return f"Going back to {previous_path} failed too ({failed}): restart the engine with those weights"
         return f"The weights of {previous_path} serve again: mend what is named here, then publish again"
@@ -190,11 +194,13 @@ async def _compare(choice: _Choice, probe: Probe) -> float:
     return difference
 
 
-async def _post(http: httpx.AsyncClient, path: str, body: object = None) -> httpx.Response:
-    return await _ask(http, "POST", path, body)
+async def _post(http: httpx.AsyncClient, path: str, body: object = None, *, optional: bool = False) -> httpx.Response:
+    return await _ask(http, "POST", path, body, optional=optional)
 
 
-async def _ask(http: httpx.AsyncClient, method: str, path: str, body: object = None) -> httpx.Response:
+async def _ask(
+    http: httpx.AsyncClient, method: str, path: str, body: object = None, *, optional: bool = False
+) -> httpx.Response:
     """Every one of these calls may be made twice, so lost connections and 5xx are tried again."""
     failure = ""
     for attempt in range(_TRIES):
@@ -205,7 +211,7 @@ async def _ask(http: httpx.AsyncClient, method: str, path: str, body: object = N
         except httpx.TransportError as error:
             failure = f"{type(error).__name__}: {error}"
             continue
-        if answer.is_success:
+        if answer.is_success or (optional and answer.status_code in (404, 405)):
             return answer
         failure = f"{answer.status_code}: {answer.text[:1000]}"
         if answer.status_code < 500:

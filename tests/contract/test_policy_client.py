@@ -44,6 +44,7 @@ class FakeVllm:
         self.asked: list[dict[str, Any]] = []
         self.in_flight = self.most_in_flight = 0
         self.finish_reasons = ["stop"]
+        self.versions: list[str] = []
 
     def app(self) -> FastAPI:
         app = FastAPI()
@@ -51,6 +52,12 @@ class FakeVllm:
         @app.get("/v1/models")
         async def models() -> dict[str, Any]:
             return {"data": [{"id": name, "max_model_len": 512, "root": "/models/base"} for name in ("base", "v7")]}
+
+        @app.get("/weight_info", response_model=None)
+        async def weight_info() -> Response | dict[str, Any]:
+            if not self.versions:
+                return Response(status_code=404)
+            return {"weight_version": self.versions.pop(0) if len(self.versions) > 1 else self.versions[0]}
 
         @app.post("/tokenize")
         async def tokenize(request: Request) -> dict[str, Any]:
@@ -221,6 +228,22 @@ async def test_where_an_engine_has_no_version_its_model_name_is_the_version(vllm
     _, url = vllm
     assert (await ask(url)).policy_version == "base"
     assert (await ask(url, model="v7")).policy_version == "v7"
+
+
+async def test_the_version_that_was_published_into_vllm_is_the_turns(vllm: tuple[FakeVllm, str]) -> None:
+    fake, url = vllm
+    fake.versions = ["v3"]
+    assert (await ask(url)).policy_version == "v3"
+    fake.versions = ["default"]
+    assert (await ask(url)).policy_version == "base"
+
+
+async def test_a_turn_during_which_vllms_version_changed_is_sampled_again(vllm: tuple[FakeVllm, str]) -> None:
+    fake, url = vllm
+    # Asked when a client is new, and before and after each turn.
+    fake.versions = ["v3", "v3", "v4"]
+    assert (await ask(url)).policy_version == "v4"
+    assert len(fake.asked) == 2
 
 
 @pytest.mark.parametrize("status", [429, 503])

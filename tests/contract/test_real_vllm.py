@@ -39,6 +39,9 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(not ADDRESS, reason="PROVER_TEST_VLLM: expected the address of a vLLM server; see docs/vllm.md"),
 ]
+BF16_NATS = 0.5
+"""How far vLLM in bfloat16 may be from a trainer in float32; other weights were 1.2 to 5 nats away."""
+
 needs_weights = pytest.mark.skipif(
     not WEIGHTS, reason="PROVER_TEST_VLLM_WEIGHTS: expected the folder of the weights that the server was started with"
 )
@@ -60,7 +63,7 @@ async def prompt(client: PolicyClient) -> tuple[int, ...]:
     return await client.tokenize(PROMPT)
 
 
-async def greedy(client: PolicyClient, prompt: Sequence[int], *, max_tokens: int = 16) -> tuple[int, ...]:
+async def greedy(client: PolicyClient, prompt: Sequence[int], *, max_tokens: int = 32) -> tuple[int, ...]:
     return (await client.complete(prompt, Sampling(temperature=0.0, max_tokens=max_tokens))).token_ids
 
 
@@ -134,11 +137,10 @@ class MisledAboutTheContext(PolicyClient):
         return model, 2 * room
 
 
-@pytest.mark.parametrize("excess", [-4, 10])
-async def test_the_engines_own_refusal_of_a_long_context_is_told_apart(client: PolicyClient, excess: int) -> None:
+async def test_the_engines_own_refusal_of_a_long_context_is_told_apart(client: PolicyClient) -> None:
     misled = MisledAboutTheContext(ADDRESS)
-    with pytest.raises(ContextTooLong):
-        await misled.complete((5,) * ((await client.info()).max_context + excess), Sampling(max_tokens=5))
+    with pytest.raises(ContextTooLong, match="400"):
+        await misled.complete((5,) * ((await client.info()).max_context + 10), Sampling(max_tokens=5))
     await misled.aclose()
 
 
@@ -191,7 +193,7 @@ async def test_a_boundary_is_restored_with_its_tokens_and_played_on(
             sampling=Sampling(max_tokens=16, stop_token_ids=await stop_tokens(CHATML, client)),
             max_turns=5,
         )
-        assert [turn.context_token_ids for turn in played.turns][0] == trajectory.turns[3].context_token_ids
+        assert played.turns[0].context_token_ids == trajectory.turns[3].context_token_ids
         assert played.policy_version == trajectory.policy_version
 
     for trajectory in group:
@@ -205,12 +207,15 @@ async def test_a_boundary_of_another_agent_is_not_restored(client: PolicyClient,
 
 
 def perturbed(folder: Path, *, version: str) -> Path:
-    """The served weights with a fifth of each matrix's spread in noise added: near enough to talk, and never the same."""
+    """The served weights with noise of a quarter of each matrix's spread: near enough to talk, and never the same.
+
+    Embeddings stay: where the head is tied to them, vLLM 0.32 on the CPU does not reload the head (docs/vllm.md).
+    """
     shutil.copytree(WEIGHTS, folder)
     torch.manual_seed(0)
     weights = {
-        name: (tensor + 0.2 * tensor.float().std() * torch.randn(tensor.shape)).to(tensor.dtype)
-        if tensor.ndim == 2
+        name: (tensor + 0.25 * tensor.float().std() * torch.randn(tensor.shape)).to(tensor.dtype)
+        if tensor.ndim == 2 and ".layers." in name
         else tensor
         for name, tensor in load_file(folder / "model.safetensors").items()
     }
@@ -251,9 +256,12 @@ async def test_published_weights_are_those_that_answer(
     storage = SharedStorage(ADDRESS)
     await storage.publish(str(served))
     before = await greedy(client, prompt)
-    published = await storage.publish(str(new), probe=probe_of(new, prompt, tolerance=0.2), previous_path=str(served))
+    published = await storage.publish(
+        str(new), probe=probe_of(new, prompt, tolerance=BF16_NATS), previous_path=str(served)
+    )
     after = await greedy(client, prompt)
-    assert published.version == "v1"
+    assert published.version == (await client.info()).version == "v1"
+    assert (await client.complete(prompt, Sampling(max_tokens=2))).policy_version == "v1"
     assert after != before
     await storage.publish(str(served))
     assert await greedy(client, prompt) == before
@@ -268,7 +276,7 @@ async def test_weights_that_are_not_the_trainers_are_put_back(
     await storage.publish(str(served))
     before = await greedy(client, prompt)
     with pytest.raises(PublishFailed, match="probe: log-probabilities of trainer and engine differ"):
-        wrong = probe_of(served, prompt, tolerance=0.2)
+        wrong = probe_of(served, prompt, tolerance=BF16_NATS)
         await storage.publish(str(new), probe=wrong, previous_path=str(served))
     assert await greedy(client, prompt) == before
 
