@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prover.client.documents import Advantages, Analysis
+from prover.client import continuations_to_nouns
+from prover.client.documents import Advantages, Analysis, Continuations
 from prover.client.errors import ProblemError
 from prover.credit.advantages import assign_credit
 from prover.credit.eligibility import eligible
@@ -40,6 +41,10 @@ class Gateway(Protocol):
 
     async def advantages(self, analysis_id: str) -> Advantages:
         """Of an analysis that has ended."""
+        ...
+
+    async def continuations(self, analysis_id: str) -> Continuations:
+        """Of an analysis that has ended and kept them."""
         ...
 
     async def cancel(self, analysis_id: str) -> None:
@@ -71,6 +76,7 @@ class _Result:
     credits: Sequence[TrajectoryCredit] | None
     status: str = ""
     analysis: Analysis | None = None
+    continuations: Sequence[CreditedTrajectory] = ()
 
 
 def is_eligible(group: Group) -> bool:
@@ -113,6 +119,7 @@ def options_of(experiment: Experiment) -> dict[str, object]:
         "max_tokens": rollouts.max_tokens,
         "normalise_std": credit.normalise_std,
         "allowed_lag": experiment.max_lag,
+        "keep_continuations": credit.train_continuations,
     }
     if credit.samples is not None:
         options["samples"] = credit.samples
@@ -141,7 +148,14 @@ async def _credit(gateway: Gateway, group: Group, experiment: Experiment) -> _Re
     if status != "done":
         return _Result(group=group, credits=plain, status=status, analysis=analysis)
     credits = credits_from(await gateway.advantages(analysis_id))
-    return _Result(group=group, credits=credits, status=status, analysis=analysis)
+    played = await _teaching(gateway, analysis_id) if settings.train_continuations else ()
+    return _Result(group=group, credits=credits, status=status, analysis=analysis, continuations=played)
+
+
+async def _teaching(gateway: Gateway, analysis_id: str) -> Sequence[CreditedTrajectory]:
+    """The continuations that fared unlike their siblings; the others have no advantage."""
+    played = continuations_to_nouns(await gateway.continuations(analysis_id))
+    return [credited for credited in played if credited.credit.group_advantage != 0.0]
 
 
 async def _cancel(gateway: Gateway, analysis_id: str) -> None:
@@ -189,7 +203,8 @@ def penalise_invalid(credited: CreditedTrajectory, penalty: float) -> CreditedTr
 def _add_up(results: Sequence[_Result], experiment: Experiment, *, seconds: float) -> Credited:
     penalty = experiment.credit.invalid_penalty
     kept = [(result.group, result.credits) for result in results if result.credits is not None]
-    batch = tuple(
+    played = [credited for result in results for credited in result.continuations]
+    own = tuple(
         penalise_invalid(CreditedTrajectory(trajectory=trajectory, credit=credit), penalty)
         for group, credits in kept
         for trajectory, credit in zip(group.trajectories, credits, strict=True)
@@ -197,10 +212,15 @@ def _add_up(results: Sequence[_Result], experiment: Experiment, *, seconds: floa
     costs: list[Any] = [result.analysis["cost"] for result in results if result.analysis is not None]
     judges = [cost["judge"] for cost in costs if cost["judge"] is not None]
     return Credited(
-        batch=batch,
+        batch=own + tuple(played),
         groups=len(kept),
         dropped=len(results) - len(kept),
-        verified=_verified(results, continuations=sum(cost["continuations"] for cost in costs)),
+        verified=replace(
+            _verified(results),
+            continuations=sum(cost["continuations"] for cost in costs),
+            trained_continuations=len(played),
+            trained_tokens=sum(len(turn.token_ids or ()) for each in played for turn in each.trajectory.turns),
+        ),
         judge_seconds=sum(judge["seconds"] for judge in judges),
         judge_tokens=sum(judge["input_tokens"] + judge["output_tokens"] for judge in judges),
         verification_tokens=sum(cost["continuation_tokens"] for cost in costs),
@@ -208,7 +228,7 @@ def _add_up(results: Sequence[_Result], experiment: Experiment, *, seconds: floa
     )
 
 
-def _verified(results: Sequence[_Result], *, continuations: int) -> Verified:
+def _verified(results: Sequence[_Result]) -> Verified:
     bonuses = [
         result.analysis["verification"]["bonus"]
         for result in results
@@ -219,5 +239,4 @@ def _verified(results: Sequence[_Result], *, continuations: int) -> Verified:
         verified=len(bonuses),
         accepted=sum(bonus > 0 for bonus in bonuses),
         bonus_mean=sum(bonuses) / len(bonuses) if bonuses else None,
-        continuations=continuations,
     )

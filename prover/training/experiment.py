@@ -119,6 +119,7 @@ class Credit(_Section):
         stale: what becomes of a group whose policy has moved on too far to verify: "plain" credit, or "drop".
         invalid_penalty: taken from the advantage of every token of a turn that was malformed or rejected.
         normalise_std: divide group advantages by their standard deviation.
+        train_continuations: the verification's continuations are trained on too, each against its siblings.
         timeout_s: an analysis that has not ended by then is cancelled and its group keeps plain credit.
     """
 
@@ -130,6 +131,7 @@ class Credit(_Section):
     stale: Literal["plain", "drop"] = "plain"
     invalid_penalty: float = Field(default=0.0, ge=0)
     normalise_std: bool = False
+    train_continuations: bool = False
     timeout_s: float = Field(default=900.0, gt=0)
 
 

@@ -57,6 +57,8 @@ class Verified:
         accepted: those whose bonus is positive.
         bonus_mean: over the verified ones, 0 included; None where there is none.
         continuations: that were played.
+        trained_continuations: of these, those that the learner got. Not among the groups' trajectories.
+        trained_tokens: their sampled tokens.
     """
 
     statuses: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -64,6 +66,8 @@ class Verified:
     accepted: int = 0
     bonus_mean: float | None = None
     continuations: int = 0
+    trained_continuations: int = 0
+    trained_tokens: int = 0
 
     @property
     def acceptance(self) -> float | None:

@@ -55,6 +55,7 @@ def scalars(record: StepRecord) -> Iterator[tuple[str, float]]:
         "credit/acceptance": verified.acceptance,
         "credit/bonus_mean": verified.bonus_mean,
         "credit/continuations": verified.continuations,
+        "credit/trained_continuations": verified.trained_continuations,
         "publishing/probe_difference": record.probe_difference,
         "loop/lag": record.lag,
         "loop/alert": record.alert,

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from prover.policies.policy import PolicyInfo, Sampling
 from prover.policies.publish import Published
 from prover.rpc.clients import RpcError
@@ -150,6 +152,23 @@ class Gateway:
             return {"trajectory_id": each.id, "group_advantage": each.reward - mean, "turns": turns}
 
         return {"trajectories": [entry(each) for each in group.trajectories]}
+
+    async def continuations(self, analysis_id: str) -> Any:
+        """Two from the first boundary, one of which succeeded, and one alone from the second."""
+        group, _ = self._world.submitted[int(analysis_id)]
+
+        def one(side: str, sample: int, advantage: float) -> dict[str, Any]:
+            played = trajectory(group.task, f"{side}-{sample}", won=advantage > 0)
+            document = TypeAdapter(Trajectory).dump_python(played, mode="json")
+            return {"sample": sample, "advantage": advantage, "trajectory": document}
+
+        before, after = [one("before", 0, 0.5), one("before", 1, -0.5)], [one("after", 0, 0.0)]
+        return {
+            "boundaries": [
+                {"side": "before", "trajectory_id": "t0", "before_turn": 0, "continuations": before},
+                {"side": "after", "trajectory_id": "t0", "before_turn": 1, "continuations": after},
+            ]
+        }
 
     async def cancel(self, analysis_id: str) -> None:
         self._world.log.append(f"cancel {analysis_id}")

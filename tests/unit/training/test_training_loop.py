@@ -176,6 +176,15 @@ async def test_only_eligible_groups_are_submitted_and_the_others_keep_plain_adva
     assert (credited.verified.accepted, credited.verified.bonus_mean) == (1, 0.5)
 
 
+async def test_continuations_are_trained_on_where_asked_and_counted_apart() -> None:
+    world = World()
+    settings = experiment(credit={"train_continuations": True})
+    credited = await credit_groups(world.services().gateway, [group(2)], settings, progress=silent)
+    assert world.submitted[0][1]["keep_continuations"] is True
+    assert [each.credit.group_advantage for each in credited.batch[8:]] == [0.5, -0.5]  # one alone teaches nothing
+    assert (credited.verified.trained_continuations, credited.verified.trained_tokens) == (2, 4)
+
+
 @pytest.mark.parametrize(("stale", "groups"), [("plain", 1), ("drop", 0)])
 async def test_a_stale_group_keeps_plain_credit_or_is_dropped(stale: str, groups: int) -> None:
     world = World(status="stale")
