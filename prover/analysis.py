@@ -8,7 +8,8 @@ from prover.trajectory import Judgement, Verification
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a group is to be analysed. The defaults are the paper's.
+    """How a group is to be analysed. The defaults are for somebody who asks about one group; the paper's are
+    `mode="fixed"` with the rest as it is.
 
     Attributes:
         judge: who proposes the segment: a name of the judge service's table.
@@ -28,7 +29,7 @@ class Options:
     """
 
     judge: str = "contrast"
-    mode: str = "fixed"
+    mode: str = "adaptive"
     samples: int = 8
     weight: float = 1.0
     max_turns: int = 50

@@ -37,6 +37,7 @@ from prover.trajectory import (
 GROUP_SIZE = 8
 MAX_TURNS = 50
 TASK_TYPES = ("pick_and_place_simple", "pick_heat_then_place_in_recep")
+# The paper to the letter, named: the demo shows k of K at both boundaries.
 OPTIONS: dict[str, Any] = {"judge": "contrast", "mode": "fixed", "samples": 8, "lambda": 1.0, "max_turns": MAX_TURNS}
 _SAMPLING_TIMEOUT_S = 300.0
 _ANALYSIS_TIMEOUT_S = 300.0

@@ -4,7 +4,7 @@ from pydantic import JsonValue
 
 OPTIONS_EXAMPLE: dict[str, JsonValue] = {
     "judge": "contrast",
-    "mode": "fixed",
+    "mode": "adaptive",
     "samples": 8,
     "lambda": 1.0,
     "max_turns": 50,

@@ -60,6 +60,15 @@ async def test_a_new_analysis_has_every_field(http: httpx.AsyncClient) -> None:
     assert answer["cost"] == {"judge": None, "continuations": 0, "continuation_tokens": 0}
 
 
+async def test_who_says_nothing_of_the_mode_asks_about_one_group_and_gets_the_adaptive_one(
+    http: httpx.AsyncClient,
+) -> None:
+    body = submission()
+    del body["options"]
+    options = (await http.get(f"/v1/analyses/{await submitted(http, body)}")).json()["options"]
+    assert (options["mode"], options["samples"], options["lambda"]) == ("adaptive", 8, 1.0)
+
+
 async def test_the_end_of_an_analysis_carries_proposal_verification_and_cost(
     gateway: RunningGateway, http: httpx.AsyncClient
 ) -> None:
