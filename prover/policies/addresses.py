@@ -1,4 +1,5 @@
-"""Where the policy engines are: the setting PROVER_POLICY_URLS, which gateway, rollout and verifier share."""
+"""Where the policy engines are, and the key that they ask for: the settings PROVER_POLICY_URLS and
+PROVER_POLICY_API_KEY, which gateway, rollout, verifier and learner share."""
 
 from urllib.parse import urlsplit
 
@@ -21,3 +22,12 @@ def parse_addresses(text: str) -> dict[str, str]:
     if not found:
         raise ValueError(f"policy urls: was {text!r}; expected at least one NAME=http://HOST:PORT")
     return found
+
+
+def bearer(api_key: str) -> dict[str, str]:
+    """The header that a key makes; none where there is no key.
+
+    >>> bearer("s3cret"), bearer("")
+    ({'Authorization': 'Bearer s3cret'}, {})
+    """
+    return {"Authorization": f"Bearer {api_key}"} if api_key else {}

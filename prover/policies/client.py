@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from prover.policies.addresses import bearer
 from prover.policies.policy import Completion, ContextTooLong, PolicyError, PolicyInfo, Sampling
 
 _ATTEMPTS = 5
@@ -29,6 +30,10 @@ _TOO_LONG = ("maximum context length", "context_length_exceeded", "longer than t
 _NOT_OFFERED = frozenset({403, 404, 405})
 _UNPUBLISHED = "default"
 """What vLLM calls the weights that it was started with."""
+
+_AS_IT_IS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+"""Off, by name: what a request leaves out, vLLM takes from the model's generation_config.json, and the tokens would not
+be the policy's own."""
 
 _CACHED_TEXTS = 4096
 """Texts whose tokens are remembered. Observations repeat a lot, and a tokenizer never changes under a client."""
@@ -80,9 +85,18 @@ class PolicyClient:
     """
 
     def __init__(
-        self, base_url: str, *, model: str | None = None, timeout_s: float = 60.0, max_in_flight: int = 64
+        self,
+        base_url: str,
+        *,
+        model: str | None = None,
+        timeout_s: float = 60.0,
+        max_in_flight: int = 64,
+        api_key: str = "",
     ) -> None:
-        """`base_url` without "/v1". `model` None takes the first one that the engine lists."""
+        """`base_url` without "/v1". `model` None takes the first one that the engine lists.
+
+        `api_key` goes along with every request as a bearer token; empty sends none.
+        """
         self._base_url = base_url.rstrip("/")
         self._model = model
         self._max_context: int | None = None
@@ -93,7 +107,9 @@ class PolicyClient:
         # Waiting for a connection is waiting for a place, which has no limit of its own.
         timeout = httpx.Timeout(timeout_s, pool=None)
         # Engines are addressed, not browsed to: proxies of the environment are for the outside world.
-        self._http = httpx.AsyncClient(base_url=self._base_url, limits=limits, timeout=timeout, trust_env=False)
+        self._http = httpx.AsyncClient(
+            base_url=self._base_url, limits=limits, timeout=timeout, headers=bearer(api_key), trust_env=False
+        )
 
     async def complete(self, context_token_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Samples one turn. Raises PolicyError; ContextTooLong where the context has outgrown the engine."""
@@ -109,6 +125,7 @@ class PolicyClient:
             "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
+            **_AS_IT_IS,
             "stop_token_ids": list(sampling.stop_token_ids),
             "logprobs": 1,
             "return_token_ids": True,

@@ -21,6 +21,8 @@ from typing import Protocol, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from prover.policies.addresses import bearer
+
 Score = Callable[[Sequence[int], Sequence[int]], Awaitable[Sequence[float]]]
 """(context token ids, sampled token ids) -> the trainer's log-probability of each sampled token, in nats."""
 
@@ -92,10 +94,12 @@ class _Cards(BaseModel):
 class SharedStorage:
     """Weights in a folder that the engine reads: the embedded engine, and vLLM in its development mode."""
 
-    def __init__(self, base_url: str, *, timeout_s: float = 600.0) -> None:
-        """`base_url` without "/v1". `timeout_s` is for each call; a pause waits for the turns in flight."""
+    def __init__(self, base_url: str, *, timeout_s: float = 600.0, api_key: str = "") -> None:
+        """`base_url` without "/v1". `timeout_s` is for each call; a pause waits for the turns in flight. `api_key` is
+        sent as a bearer token; empty sends none."""
         self._base_url = base_url.rstrip("/")
         self._timeout_s = timeout_s
+        self._headers = bearer(api_key)
 
     async def publish(
         self, weights_path: str, *, probe: Probe | None = None, previous_path: str | None = None
@@ -107,7 +111,10 @@ class SharedStorage:
         weights.
         """
         version = read_version(weights_path)
-        async with httpx.AsyncClient(base_url=self._base_url, timeout=self._timeout_s, trust_env=False) as http:
+        connection = httpx.AsyncClient(
+            base_url=self._base_url, timeout=self._timeout_s, headers=self._headers, trust_env=False
+        )
+        async with connection as http:
             try:
                 await self._load(http, weights_path, version)
                 difference = await self._prove(http, version, probe)

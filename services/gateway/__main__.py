@@ -59,7 +59,8 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
         stack.push_async_callback(store.aclose)
         queue = CeleryQueue(settings.redis_url)
         stack.callback(queue.close)
-        policies = {name: PolicyClient(url) for name, url in parse_addresses(settings.policy_urls).items()}
+        key = settings.policy_api_key.get_secret_value()
+        policies = {name: PolicyClient(url, api_key=key) for name, url in parse_addresses(settings.policy_urls).items()}
         for client in policies.values():
             stack.push_async_callback(client.aclose)
         judge = JudgeClient(await stack.enter_async_context(open_channel(settings.judge_address)))

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -22,4 +22,5 @@ class GatewaySettings(BaseSettings):
     redis_url: Annotated[str, Field(validation_alias="PROVER_REDIS_URL")] = "redis://127.0.0.1:6379/0"
     blob_url: Annotated[str, Field(validation_alias="PROVER_BLOB_URL")]
     policy_urls: Annotated[str, Field(validation_alias="PROVER_POLICY_URLS")] = "embedded=http://127.0.0.1:8001"
+    policy_api_key: Annotated[SecretStr, Field(validation_alias="PROVER_POLICY_API_KEY")] = SecretStr("")
     judge_address: Annotated[str, Field(validation_alias="PROVER_JUDGE_ADDRESS")] = "127.0.0.1:8202"

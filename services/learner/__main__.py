@@ -40,7 +40,7 @@ async def _serve(settings: LearnerSettings, learner: Learner, *, probe_tolerance
     registry = CollectorRegistry()
     serial = SerialLearner(
         learner,
-        SharedStorage(address),
+        SharedStorage(address, api_key=settings.policy_api_key.get_secret_value()),
         probe_tokens=tokenize_probe(settings.weights),
         probe_tolerance=probe_tolerance,
         observer=LearnerMetrics(registry),

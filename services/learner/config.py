@@ -7,7 +7,7 @@ Two more than ten settings: TLS is three.
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.rpc.settings import Tls
@@ -27,6 +27,7 @@ class LearnerSettings(BaseSettings):
         experiment: a TOML file; none is the defaults.
         policy_urls: "name=http://host:port,...".
         policy: which of them to publish to; empty takes the first.
+        policy_api_key: sent to it as a bearer token (PROVER_POLICY_API_KEY).
         metrics_port: where Prometheus reads; 0 is nowhere.
         tls_authority: PEM file; with it, clients need a certificate.
         tls_certificate: PEM file; with it and the key the server speaks TLS.
@@ -43,6 +44,7 @@ class LearnerSettings(BaseSettings):
     experiment: Path | None = None
     policy_urls: str = Field(default="embedded=http://127.0.0.1:8100", validation_alias="PROVER_POLICY_URLS")
     policy: str = ""
+    policy_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="PROVER_POLICY_API_KEY")
     metrics_port: int = Field(default=0, ge=0, le=65535)
     tls_authority: Path | None = None
     tls_certificate: Path | None = None

@@ -30,10 +30,11 @@ def main() -> None:
 async def _serve(settings: RolloutSettings) -> None:
     address = _policy_address(settings)
     registry = CollectorRegistry()
-    policy = PolicyClient(address, max_in_flight=settings.max_concurrent)
+    key = settings.policy_api_key.get_secret_value()
+    policy = PolicyClient(address, max_in_flight=settings.max_concurrent, api_key=key)
     rollout = Rollout(
         policy,
-        publisher=SharedStorage(address),
+        publisher=SharedStorage(address, api_key=key),
         make_environment=make,
         max_concurrent=settings.max_concurrent,
         observer=RolloutMetrics(registry),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.rpc.settings import Tls
@@ -17,6 +17,7 @@ class RolloutSettings(BaseSettings):
         port: 0 takes a free one; the log names it.
         policy_urls: "name=http://host:port,...".
         policy: which of them to sample from; empty takes the first.
+        policy_api_key: sent to it as a bearer token (PROVER_POLICY_API_KEY).
         max_concurrent: most episodes at a time, over all calls; more wait.
         metrics_port: where Prometheus reads; 0 is nowhere.
         tls_authority: PEM file; with it, clients need a certificate.
@@ -31,6 +32,7 @@ class RolloutSettings(BaseSettings):
     port: int = Field(default=8201, ge=0, le=65535)
     policy_urls: str = Field(default="embedded=http://127.0.0.1:8100", validation_alias="PROVER_POLICY_URLS")
     policy: str = ""
+    policy_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="PROVER_POLICY_API_KEY")
     max_concurrent: int = Field(default=64, ge=1)
     metrics_port: int = Field(default=0, ge=0, le=65535)
     tls_authority: Path | None = None

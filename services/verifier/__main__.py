@@ -73,8 +73,9 @@ async def _coordinator(
 async def _continuations(
     settings: VerifierSettings, app: Celery, store: AnalysisStore, endings: Endings, metrics: Metrics
 ) -> Continuations:
+    key = settings.policy_api_key.get_secret_value()
     policies = {
-        name: PolicyClient(url, max_in_flight=settings.max_in_flight)
+        name: PolicyClient(url, max_in_flight=settings.max_in_flight, api_key=key)
         for name, url in parse_addresses(settings.policy_urls).items()
     }
     world = World(policies=policies, make_environment=make)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -35,6 +35,7 @@ class VerifierSettings(BaseSettings):
     redis_url: Annotated[str, Field(validation_alias="PROVER_REDIS_URL")] = "redis://127.0.0.1:6379/0"
     blob_url: Annotated[str, Field(validation_alias="PROVER_BLOB_URL")]
     policy_urls: Annotated[str, Field(validation_alias="PROVER_POLICY_URLS")] = "embedded=http://127.0.0.1:8100"
+    policy_api_key: Annotated[SecretStr, Field(validation_alias="PROVER_POLICY_API_KEY")] = SecretStr("")
     judge_address: Annotated[str, Field(validation_alias="PROVER_JUDGE_ADDRESS")] = "127.0.0.1:8202"
 
     @model_validator(mode="after")

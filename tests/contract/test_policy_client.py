@@ -1,7 +1,7 @@
 """The policy client against the embedded engine over real HTTP, and against a server that answers as vLLM does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,15 @@ class FakeVllm:
         self.in_flight = self.most_in_flight = 0
         self.finish_reasons = ["stop"]
         self.versions: list[str] = []
+        self.keys: set[str | None] = set()
 
     def app(self) -> FastAPI:
         app = FastAPI()
+
+        @app.middleware("http")
+        async def note_key(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+            self.keys.add(request.headers.get("authorization"))
+            return await answer(request)
 
         @app.get("/v1/models")
         async def models() -> dict[str, Any]:
@@ -164,6 +170,9 @@ async def test_a_model_that_is_not_served_is_an_error_that_says_what_is(embedded
     ("change", "said"),
     [
         ({"top_k": 5}, "top_k"),
+        ({"min_p": 0.1}, "min_p"),
+        ({"repetition_penalty": 1.1}, "repetition_penalty"),
+        ({"frequency_penalty": 0.0}, "frequency_penalty"),
         ({"temperature": -1}, "temperature"),
         ({"prompt": []}, "prompt"),
         ({"prompt": "text"}, "prompt"),
@@ -293,6 +302,41 @@ async def test_an_answer_without_logprobs_is_an_error(vllm: tuple[FakeVllm, str]
     fake.failures = [JSONResponse({"model": "base", "choices": [{"text": "a", "finish_reason": "stop"}]})]
     with pytest.raises(PolicyError, match="answered what was not expected"):
         await ask(url)
+
+
+async def test_nothing_of_the_sampling_is_left_to_the_models_generation_config(vllm: tuple[FakeVllm, str]) -> None:
+    """The names are those that vLLM reads from generation_config.json, where a request leaves them out."""
+    fake, url = vllm
+    await ask(url)
+    (body,) = fake.asked
+    asked = {
+        name: body[name] for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
+    }
+    assert asked == {
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "max_tokens": 4,
+    }
+
+
+async def test_the_api_key_goes_along_with_every_request(vllm: tuple[FakeVllm, str]) -> None:
+    fake, url = vllm
+    fake.versions = ["v3"]
+    client = PolicyClient(url, api_key="s3cret")
+    await client.complete(CONTEXT, Sampling(max_tokens=4))
+    await client.tokenize("ab")
+    await client.info()
+    await client.aclose()
+    assert fake.keys == {"Bearer s3cret"}
+
+
+async def test_without_an_api_key_none_is_sent(vllm: tuple[FakeVllm, str]) -> None:
+    fake, url = vllm
+    await ask(url)
+    assert fake.keys == {None}
 
 
 async def test_no_more_than_max_in_flight_are_under_way(vllm: tuple[FakeVllm, str]) -> None:
