@@ -7,6 +7,7 @@ that variable nothing is imported, patched or sent. The other OTEL_ variables me
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,7 +28,7 @@ _INSTRUMENTED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 class JsonLines(logging.Formatter):
-    """time, level, service, logger, message, the analysis it is about, and whatever was given as `extra`."""
+    """time, level, service, logger, message, its analysis, its trace, and whatever was given as `extra`."""
 
     def __init__(self, service: str) -> None:
         super().__init__()
@@ -45,6 +46,9 @@ class JsonLines(logging.Formatter):
         about = _analysis.get()
         if about is not None:
             line["analysis"] = about
+        trace_id = _trace_id()
+        if trace_id is not None:
+            line["trace"] = trace_id
         line.update({name: value for name, value in vars(record).items() if name not in _STANDARD})
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -56,6 +60,7 @@ def log_as_json(service: str, *, level: str = "INFO") -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(service))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.captureWarnings(True)
     for name in (service, f"services.{service}", "prover"):
         logging.getLogger(name).setLevel(level)
 
@@ -68,6 +73,11 @@ def about(analysis_id: str) -> Generator[None]:
         yield
     finally:
         _analysis.reset(token)
+
+
+def analysis() -> str | None:
+    """The analysis that `about` named."""
+    return _analysis.get()
 
 
 def start_tracing(service: str) -> Callable[[], None]:
@@ -105,6 +115,13 @@ def trace_app(app: object) -> None:
     if _wanted():
         fastapi: Any = import_module("opentelemetry.instrumentation.fastapi")
         fastapi.FastAPIInstrumentor.instrument_app(app)
+
+
+def _trace_id() -> str | None:
+    """The present trace in hexadecimal digits; None where nothing is traced."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    context = None if trace is None else trace.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context is not None and context.is_valid else None
 
 
 def _wanted() -> bool:

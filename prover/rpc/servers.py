@@ -1,15 +1,19 @@
 """The one place that makes gRPC servers: health, reflection, message sizes, TLS, graceful stop."""
 
 import asyncio
+import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from prover.rpc.settings import MAX_MESSAGE_BYTES, Tls
+from prover.rpc.settings import ANALYSIS_KEY, MAX_MESSAGE_BYTES, Tls
+from prover.telemetry import about
 
+_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 Register = Callable[[grpc.aio.Server], str]
 """Adds a service to a server and answers its full name."""
 
@@ -55,6 +59,17 @@ class Server:
         await self.start()
         await stopping.wait()
         await self.stop()
+
+
+@contextmanager
+def about_call(metadata: Iterable[tuple[str, str | bytes]] | None) -> Generator[None]:
+    """Every line that is logged in the block names the analysis that the caller named, if it did."""
+    named = next((value for key, value in metadata or () if key == ANALYSIS_KEY), None)
+    if not isinstance(named, str) or not _ID.fullmatch(named):
+        yield
+        return
+    with about(named):
+        yield
 
 
 def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:

@@ -16,3 +16,6 @@ class Tls:
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A group of 16 trajectories of 50 turns of 2,000 tokens, contexts included, fits."""
+
+ANALYSIS_KEY = "prover-analysis"
+"""The metadata that says which analysis a call is about, for the logs."""
