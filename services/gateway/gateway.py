@@ -114,7 +114,7 @@ class Gateway:
         try:
             await self._queue.analyze(analysis_id)
         except QueueDown:
-            _log.warning("analysis %s is stored but not sent; the sweep will send it", analysis_id)
+            _log.warning("stored but not sent; the sweep will send it", extra={"analysis": analysis_id})
         return analysis_id
 
     async def get(self, analysis_id: str, *, wait_s: float = 0.0) -> Analysis:

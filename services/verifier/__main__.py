@@ -16,14 +16,13 @@ from prover.queues import ANALYZE, CONTINUE
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import JudgeClient
 from prover.store import AnalysisStore, open_records, open_store
-from prover.telemetry import start_tracing
+from prover.telemetry import log_as_json, start_tracing
 from services.verifier.audits import Audits
 from services.verifier.celery_app import CelerySend, make_app, work
 from services.verifier.config import VerifierSettings
 from services.verifier.continuations import Continuations
 from services.verifier.endings import Endings
 from services.verifier.judge import RemoteJudge
-from services.verifier.logs import log_as_json
 from services.verifier.loop import LoopThread
 from services.verifier.metrics import Metrics
 from services.verifier.player import World
@@ -39,7 +38,8 @@ def main() -> int:
     parser.add_argument("role", choices=sorted(_ROLES))
     role = str(parser.parse_args().role)
     settings = VerifierSettings()  # pyright: ignore[reportCallIssue]  # blob_url comes from the environment
-    log_as_json(settings.log_level)
+    log_as_json("verifier", level=settings.log_level)
+    logging.getLogger("celery.apps.worker").setLevel(settings.log_level)
     finish_tracing = start_tracing(role)
     queue, concurrency = _ROLES[role]
     metrics = Metrics()

@@ -17,8 +17,10 @@ from typing import Any
 from celery import Celery, Task
 from kombu.exceptions import OperationalError
 
+from prover.protocol import NewerAnalysis
 from prover.queues import ANALYZE_TASK, CONTINUE_TASK, DECIDE_TASK
 from prover.store import StoreError
+from prover.telemetry import about
 from services.verifier.continuations import Batch, Continuations
 from services.verifier.endings import Endings
 from services.verifier.loop import LoopThread
@@ -45,17 +47,22 @@ class Runner:
 
     def run(self, task: Task, work: Work, *, analysis_id: str) -> None:
         """One attempt of a task. Every failure ends here: as a retry, or as the end of the analysis."""
+        with about(analysis_id):
+            self._attempt(task, work, analysis_id)
+
+    def _attempt(self, task: Task, work: Work, analysis_id: str) -> None:
         name = str(task.name)
         self._observe_wait(task, name)
         try:
             with self._metrics.running.labels(name).track_inprogress():
                 self._outlast_outages(work)
+        except NewerAnalysis as error:
+            self._leave(task, error)
+            return
         except Exception as error:
             # Whatever it is, ours or theirs: the queue goes on and the analysis ends with a reason.
             attempt = int(task.request.retries or 0)
-            _log.warning(
-                "task failed", exc_info=True, extra={"analysis": analysis_id, "task": name, "attempt": attempt}
-            )
+            _log.warning("task failed", exc_info=True, extra={"task": name, "attempt": attempt})
             if attempt >= self._retries:
                 self._metrics.tasks.labels(name, "failed").inc()
                 reason = f"{name}: {type(error).__name__}: {error}; tried {attempt + 1} times"
@@ -67,6 +74,14 @@ class Runner:
                 exc=error, countdown=min(2**attempt, _LONGEST_PAUSE_S), max_retries=None, headers=headers
             ) from error
         self._metrics.tasks.labels(name, "done").inc()
+
+    def _leave(self, task: Task, error: NewerAnalysis) -> None:
+        """Hands the message on, to a newer process. After too many old ones it is dropped; the sweep sends again."""
+        attempt = int(task.request.retries or 0)
+        _log.warning("left to a newer process: %s", error, extra={"task": str(task.name), "attempt": attempt})
+        self._metrics.tasks.labels(str(task.name), "left").inc()
+        if attempt < self._retries:
+            raise task.retry(exc=error, countdown=min(2**attempt, _LONGEST_PAUSE_S), max_retries=None) from error
 
     def _outlast_outages(self, work: Work) -> None:
         for pause_s in _OUTAGE_PAUSES_S:

@@ -1,15 +1,13 @@
 """The small parts of the verifier."""
 
 import asyncio
-import json
-import logging
 
 import pytest
 from pydantic import ValidationError
 
+from prover.telemetry import about, analysis
 from services.verifier.config import VerifierSettings
 from services.verifier.continuations import Batch
-from services.verifier.logs import JsonLines
 from services.verifier.loop import LoopThread
 from services.verifier.verifier import batches
 from services.verifier.versions import Stale, check_version
@@ -48,10 +46,16 @@ def test_messages_are_not_given_away_while_their_task_may_still_run() -> None:
         VerifierSettings(blob_url="file:///x", task_limit_s=100.0, judge_timeout_s=10.0, visibility_timeout_s=100)
 
 
-def test_a_log_line_is_json_and_says_which_analysis_it_is_about() -> None:
-    record = logging.makeLogRecord({"name": "verifier", "levelname": "INFO", "msg": "ended", "analysis": "a1"})
-    line = json.loads(JsonLines().format(record))
-    assert (line["message"], line["analysis"], line["level"]) == ("ended", "a1", "INFO")
+def test_what_a_task_logs_on_the_loop_names_its_analysis() -> None:
+    loop = LoopThread()
+
+    async def named() -> str | None:
+        return analysis()
+
+    with about("a1"):
+        assert loop.run(named()) == "a1"
+    assert loop.run(named()) is None
+    loop.stop()
 
 
 def test_coroutines_of_any_thread_run_on_the_one_loop() -> None:
