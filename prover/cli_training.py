@@ -15,6 +15,10 @@ def train(  # noqa: PLR0913 - each is an option of the command line
     name: Annotated[str | None, typer.Option(help="Name of the run; the experiment's own where left out.")] = None,
     runs_dir: RunsDir = _RUNS_DIR,
     workers: Annotated[int, typer.Option(help="Verifier workers, of local services.", min=1)] = 1,
+    policy: Annotated[
+        str, typer.Option(help="Policy engine that runs already, for local services: NAME=URL. Needs --weights.")
+    ] = "",
+    weights: Annotated[Path | None, typer.Option(help="Folder that this engine was started with.")] = None,
     report: Annotated[Path | None, typer.Option(help="JSON of what came of it; a plot goes beside it.")] = None,
     metrics_port: Annotated[int, typer.Option(help="Port for Prometheus; 0 is none.", min=0, max=65535)] = 0,
     tensorboard: Annotated[bool, typer.Option(help="Write TensorBoard's event files.")] = True,
@@ -24,7 +28,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
 ) -> None:
     """Train a policy with verified credit. The same command goes on with a run that was stopped or killed."""
     from prover.client import GatewayUnreachable, ProblemError
-    from prover.local import StackFailed
+    from prover.local import StackFailed, served_policy
     from prover.rpc.clients import RpcError
     from prover.training.command import TrainSettings
     from prover.training.command import train as run_training
@@ -41,6 +45,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
             folder=runs_dir / experiment.name,
             addresses=Addresses(gateway=gateway, rollout=rollout, learner=learner),
             workers=workers,
+            policy=served_policy(policy, weights),
             metrics_port=metrics_port,
             tensorboard=tensorboard,
             report=report,

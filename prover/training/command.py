@@ -8,6 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, start_http_server
 from rich.console import Console
 
+from prover.local import ServedPolicy
 from prover.training.connect import Addresses, Services, local_services, remote_services
 from prover.training.display import Display
 from prover.training.experiment import Experiment
@@ -26,6 +27,7 @@ class TrainSettings:
         folder: of the run.
         addresses: used where the experiment's services are "remote".
         workers: verifier workers, where they are "local".
+        policy: the engine that they sample from and publish to; None starts the embedded one.
         metrics_port: where Prometheus reads; 0 is nowhere.
         tensorboard: write event files.
         report: JSON file of what came of the run; None writes none.
@@ -34,6 +36,7 @@ class TrainSettings:
     folder: Path
     addresses: Addresses
     workers: int = 1
+    policy: ServedPolicy | None = None
     metrics_port: int = 0
     tensorboard: bool = True
     report: Path | None = None
@@ -68,5 +71,10 @@ async def _train(experiment: Experiment, settings: TrainSettings, run: Run, obse
 
 def _services(experiment: Experiment, settings: TrainSettings) -> AbstractAsyncContextManager[Services]:
     if experiment.services == "local":
-        return local_services(experiment, settings.folder / "services", workers=settings.workers)
+        folder = settings.folder / "services"
+        return local_services(experiment, folder, workers=settings.workers, policy=settings.policy)
+    if settings.policy is not None:
+        raise ValueError(
+            "policy: was given with services = 'remote'; expected it in PROVER_POLICY_URLS of the services"
+        )
     return remote_services(settings.addresses)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from prover.client import AsyncProverClient
-from prover.local import LocalStack
+from prover.local import LocalStack, ServedPolicy
 from prover.policies.publish import Published
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import LearnerClient, RolloutClient
@@ -55,12 +55,15 @@ class Addresses:
 
 
 @asynccontextmanager
-async def local_services(experiment: Experiment, folder: Path, *, workers: int) -> AsyncGenerator[Services]:
-    """Starts everything on this machine, with data, logs and checkpoints below `folder`. Raises StackFailed."""
+async def local_services(
+    experiment: Experiment, folder: Path, *, workers: int, policy: ServedPolicy | None = None
+) -> AsyncGenerator[Services]:
+    """Starts everything on this machine, with data, logs and checkpoints below `folder`: everything but the policy
+    engine where a `policy` is served already. Raises StackFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     learner_experiment = folder / "learner.toml"
     learner_experiment.write_text(learner_toml(experiment.learner))
-    stack = LocalStack(data_dir=folder, port=0, workers=workers, learner_experiment=learner_experiment)
+    stack = LocalStack(data_dir=folder, port=0, workers=workers, learner_experiment=learner_experiment, policy=policy)
     await stack.start()
     try:
         addresses = stack.addresses
