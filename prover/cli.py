@@ -17,7 +17,7 @@ from rich.progress import Progress
 
 from prover import cli_training
 from prover.client import GatewayUnreachable, ProblemError, ProverClient
-from prover.report import print_analysis
+from prover.report import print_analysis, record_table
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -125,6 +125,23 @@ def watch(analysis_id: str, url: Url = _DEFAULT_URL) -> None:
     with _client(url) as client:
         _watch(client, analysis_id)
         _show(client, analysis_id)
+
+
+@app.command("judge-record")
+def judge_record(
+    judge: Annotated[str, typer.Argument(help="The judge's name.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document instead of a table.")] = False,
+    url: Url = _DEFAULT_URL,
+) -> None:
+    """Show what audits have said of a judge, and what its next proposal is paid in mode audited."""
+    with _client(url) as client:
+        record = client.judge_record(judge)
+    if as_json:
+        typer.echo(json.dumps(record, indent=2))
+    elif record["records"]:
+        Console().print(record_table(record))
+    else:
+        typer.echo(f"judge {judge} has not been audited yet")
 
 
 @app.command()

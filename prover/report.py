@@ -94,6 +94,32 @@ def advantage_table(advantages: Document, proposal: Document | None, group: Grou
     return table
 
 
+def record_table(record: Document) -> Table:
+    """A judge's verified record, one row for each prompt, environment and policy engine."""
+    table = Table(title=f"Judge {escape(record['judge'])}: its audited proposals", title_justify="left")
+    words = ("environment", "policy", "prompt", "last audit")
+    for name in (*words[:3], "audits", "mean delta (90%)", "accepted", "record", "next bonus", words[3]):
+        table.add_column(name, justify="left" if name in words else "right")
+    for one in record["records"]:
+        low, high = one["interval"]
+        accepted = "" if one["acceptance_rate"] is None else f"{one['acceptance_rate']:.2f}"
+        table.add_row(
+            *(escape(one[name]) for name in ("environment", "policy", "prompt_version")),
+            f"{one['window']['audits']} of {one['audits']}",
+            f"{one['mean_delta']:+.3f} ({low:+.3f} to {high:+.3f})",
+            accepted,
+            f"{one['record']:+.3f}",
+            f"{one['next_bonus']:+.3f}",
+            one["window"]["last_at"] or "",
+        )
+    table.caption = (
+        f"audits: those of the window (at most {record['window']}) of all that are kept; "
+        f"next bonus: what mode {record['mode']} pays a proposal that is not audited, at lambda {record['lambda']:g}"
+    )
+    table.caption_justify = "left"
+    return table
+
+
 def _add_rows(table: Table, member: Document, recorded: Trajectory | None, *, whole: bool) -> None:
     before = member["group_advantage"]
     turns: Sequence[Document] = member["turns"]

@@ -15,7 +15,7 @@ from prover.credit.advantages import assign_credit
 from prover.lifecycle import Status
 from prover.policies import PolicyError, PolicyInfo
 from prover.queues import ANALYZE
-from prover.store import AnalysisStore, open_store
+from prover.store import AnalysisStore, JudgeRecords, open_records, open_store
 from prover.trajectory import (
     BoundaryCount,
     Judgement,
@@ -27,6 +27,7 @@ from prover.trajectory import (
 )
 from services.gateway.gateway import Doors, Gateway
 from services.gateway.http_server import create_app
+from services.gateway.judge_records import RecordShelf
 from services.gateway.live import OpenRequests
 from services.gateway.metrics import Metrics
 from services.gateway.parts import Parts
@@ -68,6 +69,7 @@ class RunningGateway:
 
     url: str
     store: AnalysisStore
+    records: JudgeRecords
     redis: Redis
     parts: Parts
     queue: CeleryQueue
@@ -94,16 +96,18 @@ async def running_gateway(
     check_task: Callable[[Task], None] = refuse_unknown,
 ) -> AsyncIterator[RunningGateway]:
     """Serves until the block ends."""
-    store = open_store(redis_url, folder.as_uri())
+    store, records = open_store(redis_url, folder.as_uri()), open_records(redis_url)
     redis = Redis.from_url(redis_url, decode_responses=True)
     queue, engine, judge = CeleryQueue(redis_url), FakeEngine(), FakeJudge()
     policies = {"embedded": engine}
-    doors = Doors(policies=policies, judges=JudgeNames(judge), check_task=check_task, max_active=max_active)
+    names = JudgeNames(judge)
+    doors = Doors(policies=policies, judges=names, check_task=check_task, max_active=max_active)
     metrics, gateway = Metrics(), Gateway(store, queue, doors)
     parts = Parts(
         gateway=gateway,
         pull=Pull(gateway, queue),
         sweep=Sweep(store, queue, idle_s=idle_s, report=metrics.swept),
+        records=RecordShelf(records, names),
         open_requests=OpenRequests(),
         metrics=metrics,
         ready=Readiness(store, judge, policies),
@@ -117,7 +121,13 @@ async def running_gateway(
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield RunningGateway(
-            url=f"http://127.0.0.1:{port}", store=store, redis=redis, parts=parts, queue=queue, engine=engine
+            url=f"http://127.0.0.1:{port}",
+            store=store,
+            records=records,
+            redis=redis,
+            parts=parts,
+            queue=queue,
+            engine=engine,
         )
     finally:
         parts.open_requests.stopping.set()
@@ -125,6 +135,7 @@ async def running_gateway(
         await serving
         queue.close()
         await redis.aclose()
+        await records.aclose()
         await store.aclose()
 
 

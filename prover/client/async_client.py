@@ -16,6 +16,7 @@ from prover.client.documents import (
     Continuations,
     Event,
     Json,
+    JudgeRecord,
     Page,
     PlayedOutcome,
     Policy,
@@ -126,6 +127,10 @@ class AsyncProverClient:
     async def policy(self, name: str | None = None) -> Policy:
         """The model and version that continuations run on now."""
         return (await self._send(calls.policy(name))).json()
+
+    async def judge_record(self, judge: str) -> JudgeRecord:
+        """What audits have said of a judge, and what mode `audited` pays it now. ProblemError 404: no such judge."""
+        return (await self._send(calls.judge_record(judge))).json()
 
     async def _send(self, call: Call) -> httpx.Response:
         pauses = calls.pauses(self._retries)

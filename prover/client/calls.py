@@ -108,6 +108,11 @@ def policy(name: str | None) -> Call:
     return Call(method="GET", path="/v1/policy", params={} if name is None else {"policy": name})
 
 
+def judge_record(judge: str) -> Call:
+    """A judge's verified record."""
+    return Call(method="GET", path=f"/v1/judges/{quote(judge, safe='')}/record")
+
+
 def events(analysis_id: str, after: str | None) -> Call:
     """The stream of an analysis' events."""
     headers = {} if after is None else {"Last-Event-ID": after}

@@ -15,6 +15,7 @@ from prover.client.documents import (
     Continuations,
     Event,
     Json,
+    JudgeRecord,
     Page,
     PlayedOutcome,
     Policy,
@@ -131,6 +132,10 @@ class ProverClient:
     def policy(self, name: str | None = None) -> Policy:
         """The model and version that continuations run on now."""
         return self._send(calls.policy(name)).json()
+
+    def judge_record(self, judge: str) -> JudgeRecord:
+        """What audits have said of a judge, and what mode `audited` pays it now. ProblemError 404: no such judge."""
+        return self._send(calls.judge_record(judge)).json()
 
     def _send(self, call: Call) -> httpx.Response:
         pauses = calls.pauses(self._retries)

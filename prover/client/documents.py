@@ -180,6 +180,35 @@ class Policy(TypedDict):
     version: str
 
 
+class AuditWindow(TypedDict):
+    """The audits that count. Times are RFC 3339; None without audits."""
+
+    audits: int
+    first_at: str | None
+    last_at: str | None
+
+
+class AuditRecord(TypedDict):
+    """What audits say of a judge with one prompt, in one environment, on the policies of one engine."""
+
+    prompt_version: str
+    environment: str
+    policy: str
+    audits: int
+    window: AuditWindow
+    mean_delta: float
+    interval: list[float]
+    acceptance_rate: float | None
+    record: float
+    next_bonus: float
+
+
+JudgeRecord = TypedDict(
+    "JudgeRecord", {"judge": str, "mode": str, "lambda": float, "window": int, "records": list[AuditRecord]}
+)
+"""A judge's verified record. No `records` where it was never audited."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One event of an analysis: "status" or "outcome"."""

@@ -1,6 +1,6 @@
 """What audits have said of each judge: a window of verified deltas, in Redis.
 
-    prover:records                     set: which records there are
+    prover:records:latest              sorted by time: which records there are, and when the last audit joined each
     prover:record:[JUDGE,PROMPT,...]   sorted by time: one entry for each audited analysis, written once
 
 A record belongs to a judge with one prompt, in one environment, on one policy engine. The window is what keeps it up to
@@ -14,13 +14,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-WINDOW = 64
-"""Audits that count."""
+from prover.credit.record import WINDOW
 
 _KEPT = 16 * WINDOW
 """Audits that can be looked at."""
 
-_INDEX = "prover:records"
+_INDEX = "prover:records:latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +49,9 @@ class JudgeRecords:
 
     async def add(self, key: JudgeKey, *, analysis_id: str, delta: float) -> bool:
         """Adds the audit of an analysis, the first time. False where it stood there already."""
-        entry = json.dumps([analysis_id, delta])
-        await self._redis.sadd(_INDEX, _encode(key))
-        added = await self._redis.zadd(_name(key), {entry: time.time()}, nx=True)
+        entry, now = json.dumps([analysis_id, delta]), time.time()
+        await self._redis.zadd(_INDEX, {_encode(key): now}, gt=True)
+        added = await self._redis.zadd(_name(key), {entry: now}, nx=True)
         await self._redis.zremrangebyrank(_name(key), 0, -_KEPT - 1)
         return bool(added)
 
@@ -65,18 +64,32 @@ class JudgeRecords:
             audits.append(Audit(analysis_id=analysis_id, delta=float(delta), at=at))
         return tuple(audits)
 
+    async def kept(self, key: JudgeKey) -> int:
+        """How many audits are kept, those that have left the window among them."""
+        return int(await self._redis.zcard(_name(key)))
+
     async def keys(self, judge: str) -> tuple[JudgeKey, ...]:
         """The records that a judge has, in the order of their names."""
-        members = [json.loads(member) for member in await self._redis.smembers(_INDEX)]
-        return tuple(
-            JudgeKey(judge=name, prompt_version=prompt, environment=environment, policy=policy)
-            for name, prompt, environment, policy in sorted(members)
-            if name == judge
-        )
+        members: list[Any] = await self._redis.zrange(_INDEX, 0, -1)
+        return tuple(key for key in map(_decode, sorted(members)) if key.judge == judge)
+
+    async def in_use(self, *, since: float, limit: int) -> tuple[JudgeKey, ...]:
+        """The records of all judges that an audit has joined since (seconds since 1970), the latest `limit` of them."""
+        members: list[Any] = await self._redis.zrevrangebyscore(_INDEX, "+inf", since, start=0, num=limit)
+        return tuple(map(_decode, members))
+
+    async def aclose(self) -> None:
+        """Lets the connections go."""
+        await self._redis.aclose()
 
 
 def _encode(key: JudgeKey) -> str:
     return json.dumps([key.judge, key.prompt_version, key.environment, key.policy])
+
+
+def _decode(member: str) -> JudgeKey:
+    judge, prompt_version, environment, policy = json.loads(member)
+    return JudgeKey(judge=judge, prompt_version=prompt_version, environment=environment, policy=policy)
 
 
 def _name(key: JudgeKey) -> str:

@@ -13,12 +13,13 @@ from prover.policies import PolicyClient
 from prover.policies.addresses import parse_addresses
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import JudgeClient
-from prover.store import open_store
+from prover.store import open_records, open_store
 from prover.telemetry import log_as_json, start_tracing, trace_app
 from prover.trajectory import Task
 from services.gateway.config import GatewaySettings
 from services.gateway.gateway import Doors, Gateway
 from services.gateway.http_server import create_app
+from services.gateway.judge_records import RecordShelf
 from services.gateway.live import OpenRequests
 from services.gateway.metrics import Metrics
 from services.gateway.parts import Parts
@@ -57,6 +58,8 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
     async with AsyncExitStack() as stack:
         store = open_store(settings.redis_url, settings.blob_url)
         stack.push_async_callback(store.aclose)
+        records = open_records(settings.redis_url)
+        stack.push_async_callback(records.aclose)
         queue = CeleryQueue(settings.redis_url)
         stack.callback(queue.close)
         key = settings.policy_api_key.get_secret_value()
@@ -64,9 +67,10 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
         for client in policies.values():
             stack.push_async_callback(client.aclose)
         judge = JudgeClient(await stack.enter_async_context(open_channel(settings.judge_address)))
+        names = JudgeNames(judge)
         doors = Doors(
             policies=policies,
-            judges=JudgeNames(judge),
+            judges=names,
             check_task=check_task if settings.check_tasks else None,
             max_active=settings.max_active,
         )
@@ -75,6 +79,7 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
             gateway=gateway,
             pull=Pull(gateway, queue),
             sweep=Sweep(store, queue, idle_s=settings.idle_s, report=metrics.swept),
+            records=RecordShelf(records, names),
             open_requests=OpenRequests(),
             metrics=metrics,
             ready=Readiness(store, judge, policies),

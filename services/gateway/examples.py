@@ -68,6 +68,27 @@ OUTCOMES_EXAMPLE: dict[str, JsonValue] = {
     ]
 }
 
+RECORD_EXAMPLE: dict[str, JsonValue] = {
+    "judge": "contrast",
+    "mode": "audited",
+    "lambda": 10.0,
+    "window": 64,
+    "records": [
+        {
+            "prompt_version": "1",
+            "environment": "alfworld",
+            "policy": "embedded",
+            "audits": 212,
+            "window": {"audits": 64, "first_at": "2026-12-02T08:14:05Z", "last_at": "2026-12-02T09:02:41Z"},
+            "mean_delta": 0.1875,
+            "interval": [0.052, 0.312],
+            "acceptance_rate": 0.34375,
+            "record": 0.16667,
+            "next_bonus": 1.6667,
+        }
+    ],
+}
+
 PROBLEM_EXAMPLE: dict[str, JsonValue] = {
     "type": "urn:prover:problem:invalid-analysis",
     "title": "The analysis that was asked for cannot be made",

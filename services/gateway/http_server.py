@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from prover.queues import ANALYZE, CONTINUE
 from prover.store import StoreError
-from services.gateway import answers, continuation_answers, problems
+from services.gateway import answers, continuation_answers, problems, record_answers
 from services.gateway.body import read_json_body
 from services.gateway.errors import answer_errors
 from services.gateway.kept import kept_continuations
@@ -31,6 +31,7 @@ def create_app(parts: Parts) -> FastAPI:
     answer_errors(app)
     _write_routes(app, parts)
     _read_routes(app, parts)
+    _judge_routes(app, parts)
     _live_routes(app, parts)
     _pull_routes(app, parts)
     _operation_routes(app, parts)
@@ -106,6 +107,13 @@ def _read_routes(app: FastAPI, parts: Parts) -> None:
         """The model and version that continuations run on now."""
         info = await gateway.policy(policy)
         return answers.PolicyOut(model=info.model, version=info.version)
+
+
+def _judge_routes(app: FastAPI, parts: Parts) -> None:
+    @app.get("/v1/judges/{judge}/record", tags=["judges"])
+    async def record(judge: str) -> record_answers.JudgeRecordOut:
+        """What audits have said of a judge, and so what the mode `audited` pays its next proposal."""
+        return record_answers.judge_record_out(judge, await parts.records.of(judge))
 
 
 def _live_routes(app: FastAPI, parts: Parts) -> None:
@@ -190,6 +198,7 @@ def _operation_routes(app: FastAPI, parts: Parts) -> None:
         try:
             waiting = {queue: float(await store.waiting_messages(queue)) for queue in (ANALYZE, CONTINUE)}
             parts.metrics.load(active=await store.active(), waiting=waiting)
+            parts.metrics.judges(await parts.records.in_use())
         except StoreError:
             parts.metrics.load(active=nobody_knows, waiting=dict.fromkeys((ANALYZE, CONTINUE), nobody_knows))
         return Response(parts.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

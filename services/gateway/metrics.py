@@ -1,11 +1,13 @@
 """What the gateway counts, for Prometheus. A registry of its own: nothing is shared between two gateways."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from prover.credit.record import record_delta
+from services.gateway.judge_records import KeptRecord
 from services.gateway.sweep import Swept
 
 
@@ -28,6 +30,16 @@ class Metrics:
         self._waiting = Gauge(
             "prover_gateway_waiting_messages", "Messages that no worker has.", ["queue"], registry=self._registry
         )
+        judge = ["judge", "prompt_version", "environment", "policy"]
+        self._record = Gauge(
+            "prover_gateway_judge_record",
+            "Shrunk mean of a judge's audited deltas; no better than chance at 0 and below.",
+            judge,
+            registry=self._registry,
+        )
+        self._audits = Gauge(
+            "prover_gateway_judge_audits", "Audits in the window of a judge's record.", judge, registry=self._registry
+        )
 
     def submitted(self) -> None:
         """One submission was accepted."""
@@ -43,6 +55,15 @@ class Metrics:
         self._active.set(active)
         for queue, count in waiting.items():
             self._waiting.labels(queue).set(count)
+
+    def judges(self, records: Sequence[KeptRecord]) -> None:
+        """The judges' records that are in use; others are told of no more."""
+        self._record.clear()
+        self._audits.clear()
+        for one in records:
+            labels = (one.key.judge, one.key.prompt_version, one.key.environment, one.key.policy)
+            self._record.labels(*labels).set(record_delta(one.deltas))
+            self._audits.labels(*labels).set(len(one.audits))
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -62,6 +62,10 @@ _ERRORS = {
         "422": "An outcome cannot be taken; none was",
     },
     "/v1/analyses get": {"400": "A parameter cannot be used"},
+    "/v1/judges/{judge}/record get": {
+        "404": "No such judge",
+        "503": "Redis does not answer, or the judge service where no record is kept",
+    },
     "/v1/policy get": {"400": "A parameter cannot be used", "503": "The policy engine does not answer"},
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from services.gateway.gateway import Gateway
+from services.gateway.judge_records import RecordShelf
 from services.gateway.live import OpenRequests
 from services.gateway.metrics import Metrics
 from services.gateway.pull import Pull
@@ -17,6 +18,7 @@ class Parts:
     gateway: Gateway
     pull: Pull
     sweep: Sweep
+    records: RecordShelf
     open_requests: OpenRequests
     metrics: Metrics
     ready: Callable[[], Awaitable[Mapping[str, str | None]]]

@@ -66,7 +66,7 @@ async def _coordinator(
     settings: VerifierSettings, app: Celery, store: AnalysisStore, endings: Endings, metrics: Metrics
 ) -> Coordinator:
     judge = RemoteJudge(JudgeClient(open_channel(settings.judge_address)), timeout_s=settings.judge_timeout_s)
-    audits = Audits(open_records(settings.redis_url), metrics)
+    audits = Audits(open_records(settings.redis_url))
     return Coordinator(store, judge, CelerySend(app), endings, audits=audits, batch_samples=settings.batch_samples)
 
 

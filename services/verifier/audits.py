@@ -9,7 +9,6 @@ from prover.analysis import Analysis
 from prover.credit.record import record_delta
 from prover.store.records import Audit, JudgeKey
 from prover.trajectory import Group, Judgement
-from services.verifier.metrics import Metrics
 
 _ENOUGH = 16
 """Audits before a record is called bad."""
@@ -32,9 +31,8 @@ class Records(Protocol):
 class Audits:
     """Draws, reads and adds."""
 
-    def __init__(self, records: Records, metrics: Metrics) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
-        self._metrics = metrics
 
     async def record(self, analysis: Analysis, group: Group, judgement: Judgement) -> tuple[float, ...]:
         """The deltas of the judge's other audits."""
@@ -42,12 +40,11 @@ class Audits:
         return tuple(audit.delta for audit in audits if audit.analysis_id != analysis.id)
 
     async def add(self, analysis: Analysis, group: Group, judgement: Judgement, delta: float) -> None:
-        """An audit has ended: its delta joins the record, once however often it is told."""
+        """An audit has ended: its delta joins the record, once however often it is told. The gateway shows records."""
         key = _key(analysis, group, judgement)
         await self._records.add(key, analysis_id=analysis.id, delta=delta)
         deltas = [audit.delta for audit in await self._records.audits(key)]
         mean = record_delta(deltas)
-        self._metrics.record.labels(key.judge, key.environment, key.policy).set(mean)
         if len(deltas) >= _ENOUGH and mean <= 0.0:
             _log.warning(
                 "judge is no better than chance: its segments do not turn out better after than before",

@@ -47,9 +47,3 @@ class Metrics:
             ["status"],
             registry=self.registry,
         )
-        self.record = Gauge(
-            "prover_verifier_judge_record",
-            "Shrunk mean of a judge's audited deltas; no better than chance at 0 and below.",
-            ["judge", "environment", "policy"],
-            registry=self.registry,
-        )

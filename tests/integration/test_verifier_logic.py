@@ -84,7 +84,7 @@ async def house(redis_url: str, tmp_path: Path) -> AsyncIterator[House]:
         policy=policy,
         judge=judge,
         outbox=outbox,
-        coordinator=Coordinator(store, judge, outbox, endings, audits=Audits(records, metrics), batch_samples=2),
+        coordinator=Coordinator(store, judge, outbox, endings, audits=Audits(records), batch_samples=2),
         records=records,
         continuations=Continuations(store, world, outbox, endings, metrics, check_every_s=0.02),
     )
