@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from prover.lifecycle import Status
-from prover.trajectory import Judgement, Verification
+from prover.trajectory import Boundary, Judgement, Verification
+
+MAX_PROPOSALS = 8
+"""Segments of one trajectory: more of them would each be too short of anything to tell apart."""
+
+CREDITS = ("positive", "signed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,10 @@ class Options:
         allowed_lag: how many versions the policy may have moved on.
         reward_range: least and greatest reward that the caller declares.
         keep_continuations: keep each continuation as a trajectory, to be trained on.
+        proposals: most segments of the successful trajectory that are verified, sharing no turn.
+        credit: "positive" (the paper's) or "signed": as many segments of failed trajectories are verified too, and
+            those that turn out to be mistakes (delta < 0) earn lambda * delta.
+        budget: most continuations of the whole analysis; None is `samples` of each boundary.
     """
 
     judge: str = "contrast"
@@ -44,6 +53,9 @@ class Options:
     allowed_lag: int = 0
     reward_range: tuple[float, float] = (0.0, 1.0)
     keep_continuations: bool = False
+    proposals: int = 1
+    credit: str = "positive"
+    budget: int | None = None
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -52,23 +64,38 @@ class Options:
             raise ValueError(f"options.lambda: was {self.weight}; expected 0 or more")
         if self.max_turns < 1:
             raise ValueError(f"options.max_turns: was {self.max_turns}; expected 1 or more")
+        if not 1 <= self.proposals <= MAX_PROPOSALS:
+            raise ValueError(f"options.proposals: was {self.proposals}; expected 1 to {MAX_PROPOSALS}")
+        if self.credit not in CREDITS:
+            raise ValueError(f"options.credit: was {self.credit!r}; expected one of {', '.join(CREDITS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One boundary's part of a round: samples `first` to `total - 1`.
+
+    Attributes:
+        side: what the boundary is called (`prover.boundaries`).
+        first: samples that it had when the round began.
+        total: samples that it has in all, once the round is complete.
+    """
+
+    side: str
+    boundary: Boundary
+    first: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A batch of continuations that is out to be played: how many samples each boundary shall have had after it.
-
-    Attributes:
-        number: rounds count from 1.
-        before, after: samples of each boundary in all, once the round is complete.
-        first_before, first_after: those that it had when the round began.
-    """
+    """Continuations that are out to be played. Rounds count from 1; every boundary of the analysis has a share."""
 
     number: int
-    before: int
-    after: int
-    first_before: int = 0
-    first_after: int = 0
+    shares: tuple[Share, ...]
+
+    def share(self, side: str) -> Share | None:
+        """The boundary's of that name; None where it is none of this analysis."""
+        return next((share for share in self.shares if share.side == side), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +109,17 @@ class Analysis:
     created_at: float
     updated_at: float
     attempts: int = 0
+    protocol: int = 1
+    """What a process must speak to work on it: `prover.protocol`."""
     judgement: Judgement | None = None
     round: Round | None = None
-    verification: Verification | None = None
+    verifications: tuple[Verification, ...] = ()
+    """What outcomes say of each proposal, in the judgement's order. Empty until all of them are settled."""
     error: str | None = None
     note: str | None = None
     """What a reader should know of how the answer came about, such as a context that had to be rebuilt."""
+
+    @property
+    def verification(self) -> Verification | None:
+        """That of the first proposal."""
+        return self.verifications[0] if self.verifications else None

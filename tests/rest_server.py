@@ -162,6 +162,6 @@ async def play_through(store: AnalysisStore, analysis_id: str, *, bonus: float =
         bonus=bonus,
         stopped_because="budget",
     )
-    credit = assign_credit(await store.group(analysis_id), segment=SEGMENT, bonus=bonus)
+    credit = assign_credit(await store.group(analysis_id), bonuses={SEGMENT: bonus})
     await store.write_credit(analysis_id, credit)
-    await store.move(analysis_id, Status.DONE, verification=verification)
+    await store.move(analysis_id, Status.DONE, verifications=(verification,))

@@ -48,6 +48,14 @@ class Verification(TypedDict):
     tokens: Tokens
 
 
+class SegmentResult(TypedDict):
+    """One proposal and what became of it. `sides` are the names of the boundaries before and after it."""
+
+    proposal: Proposal
+    verification: Verification | None
+    sides: list[str]
+
+
 class JudgeCost(TypedDict):
     """What the judgement cost."""
 
@@ -85,6 +93,7 @@ class Analysis(Summary):
     """The whole answer."""
 
     options: dict[str, Json]
+    segments: list[SegmentResult]
     cost: Cost
 
 

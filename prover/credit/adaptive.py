@@ -17,7 +17,8 @@ class Adaptive:
 
     The credit is the posterior mean of the positive part, shrunk: with `caution` the price of credit on a segment that
     gains nothing, it is the b that minimises E[(b - delta+)^2] + 2 * caution * E[b; delta <= 0], which is
-    max(0, E[delta+] - caution * P(delta <= 0)). Under `least` nothing is paid.
+    max(0, E[delta+] - caution * P(delta <= 0)). Under `least` nothing is paid, and nothing without outcomes of both
+    boundaries. Of a mistake the same goes for its loss, and the bonus is negative.
 
     Attributes:
         price: variance of the credit that one continuation must be expected to remove is price / K^2, K being the
@@ -50,7 +51,7 @@ class Adaptive:
                 continue
             learned = (variance - joint.expected_variance(here, there)) / (here + there)
             if learned > best_rate:
-                best, best_rate = Plan(before=before + here, after=after + there), learned
+                best, best_rate = Plan(before=before + here, after=after + there, rate=learned), learned
         return best
 
     def settle(self, evidence: Evidence, *, samples: int, weight: float) -> Verification:
@@ -58,7 +59,9 @@ class Adaptive:
         joint = self._posterior(evidence)
         posterior = joint.delta()
         gain, _ = joint.gain()
-        credit = gain - self.caution * (1.0 - posterior.probability_positive)
+        credit = gain - self.caution * (1.0 - joint.probability_gain())
+        known = evidence.before.samples > 0 and evidence.after.samples > 0
+        paid = credit if known and credit >= self.least else 0.0
         spent = evidence.before.samples >= samples and evidence.after.samples >= samples
         return Verification(
             before=evidence.before,
@@ -66,8 +69,8 @@ class Adaptive:
             delta=posterior.mean,
             interval=posterior.interval,
             probability_positive=posterior.probability_positive,
-            bonus=weight * credit if credit >= self.least else 0.0,
-            stopped_because=_reason(spent=spent, paid=credit >= self.least),
+            bonus=0.0 - weight * paid if evidence.mistake else weight * paid,
+            stopped_because=_reason(spent=spent, paid=paid > 0.0),
         )
 
     def _posterior(self, evidence: Evidence) -> Joint:
@@ -76,6 +79,7 @@ class Adaptive:
             group_successes=evidence.group_successes,
             group_size=evidence.group_size,
             begins_with_group=evidence.begins_with_group,
+            mistake=evidence.mistake,
         )
         return prior.given(evidence.before, evidence.after)
 

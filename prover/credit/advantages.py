@@ -1,7 +1,9 @@
 """Group advantages and the segment bonus (Jung et al., arXiv 2609.36178)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
+from prover.credit.segments import overlap
 from prover.trajectory import Group, Segment, Trajectory, TrajectoryCredit, TurnCredit
 
 
@@ -41,35 +43,50 @@ def segment_bonus(delta: float, *, weight: float = 1.0) -> float:
     return weight * max(delta, 0.0)
 
 
+def mistake_bonus(delta: float, *, weight: float = 1.0) -> float:
+    """The same for a segment of a failed trajectory, where credit is signed: weight * delta where delta < 0. Ours.
+
+    >>> mistake_bonus(-0.25)
+    -0.25
+    >>> mistake_bonus(0.25)
+    0.0
+    """
+    return weight * min(delta, 0.0)
+
+
 def assign_credit(
-    group: Group, *, segment: Segment | None = None, bonus: float = 0.0, normalise_std: bool = False
+    group: Group, *, bonuses: Mapping[Segment, float] | None = None, normalise_std: bool = False
 ) -> tuple[TrajectoryCredit, ...]:
-    """The advantages of every turn: the group's, plus `bonus` on each sampled token of the segment's turns.
+    """The advantages of every turn: the group's, plus its segment's bonus on each sampled token of a segment's turns.
 
     Only sampled tokens carry advantages; observation, system, tool and template tokens have none to carry. In the
-    order of `group.trajectories`. Raises ValueError where the segment is not one of the group's.
+    order of `group.trajectories`. Raises ValueError where a segment is not one of the group's, and where two of them
+    share a turn: its tokens would be paid twice.
     """
-    if segment is not None:
+    paid = bonuses or {}
+    for segment in paid:
         _check_segment(group, segment)
+    for one, other in combinations(paid, 2):
+        if overlap(one, other):
+            raise ValueError(f"segments: {one} and {other} share a turn; expected segments that share none")
     rewards = [trajectory.reward for trajectory in group.trajectories]
     advantages = group_advantages(rewards, normalise_std=normalise_std)
     return tuple(
-        _trajectory_credit(trajectory, advantage, segment, bonus)
+        _trajectory_credit(trajectory, advantage, paid)
         for trajectory, advantage in zip(group.trajectories, advantages, strict=True)
     )
 
 
-def _trajectory_credit(
-    trajectory: Trajectory, advantage: float, segment: Segment | None, bonus: float
-) -> TrajectoryCredit:
+def _trajectory_credit(trajectory: Trajectory, advantage: float, bonuses: Mapping[Segment, float]) -> TrajectoryCredit:
+    by_turn = {
+        index: bonus
+        for segment, bonus in bonuses.items()
+        if segment.trajectory_id == trajectory.id
+        for index in range(segment.first_turn, segment.last_turn + 1)
+    }
     turns: list[TurnCredit] = []
     for index, turn in enumerate(trajectory.turns):
-        inside = (
-            segment is not None
-            and segment.trajectory_id == trajectory.id
-            and segment.first_turn <= index <= segment.last_turn
-        )
-        value = advantage + bonus if inside else advantage
+        value = advantage + by_turn.get(index, 0.0)
         tokens = None if turn.token_ids is None else (value,) * len(turn.token_ids)
         turns.append(TurnCredit(advantage=value, token_advantages=tokens))
     return TrajectoryCredit(trajectory_id=trajectory.id, group_advantage=advantage, turns=tuple(turns))

@@ -43,13 +43,25 @@ class Beliefs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """A distribution of (V(before), V(after)): `masses` sums to 1."""
+    """A distribution of (V(before), V(after)): `masses` sums to 1.
+
+    What is credited is the gain, max(0, V(after) - V(before)); of a `mistake` the loss, max(0, V(before) - V(after)).
+    """
 
     masses: Masses
+    mistake: bool = False
 
     @classmethod
-    def prior(cls, beliefs: Beliefs, *, group_successes: int, group_size: int, begins_with_group: bool) -> "Joint":
-        """Before any continuation.
+    def prior(
+        cls,
+        beliefs: Beliefs,
+        *,
+        group_successes: int,
+        group_size: int,
+        begins_with_group: bool,
+        mistake: bool = False,
+    ) -> "Joint":
+        """Before any continuation. A mistake is believed to lose as a segment of a success is believed to gain.
 
         Where the segment begins with the group (its first turn is turn 0), the group's outcomes are samples of
         V(before) themselves. That only groups with few successes are verified does not make them unfair: the posterior
@@ -61,8 +73,8 @@ class Joint:
         rate = group_successes / group_size
         a, b = a + weight * rate, b + weight * (1 - rate)
         before = values ** (a - 1) * (1 - values) ** (b - 1)
-        masses = before[:, None] * _after_given_before(beliefs)
-        return cls(masses=masses / masses.sum())
+        masses = before[:, None] * _after_given_before(_mirrored(beliefs) if mistake else beliefs)
+        return cls(masses=masses / masses.sum(), mistake=mistake)
 
     def given(self, before: BoundaryCount, after: BoundaryCount) -> "Joint":
         """The posterior after these outcomes."""
@@ -82,15 +94,19 @@ class Joint:
         )
 
     def gain(self) -> tuple[float, float]:
-        """Mean and variance of the positive part of V(after) - V(before)."""
-        gains = _gains()
+        """Mean and variance of what is credited: the gain, or of a mistake the loss."""
+        gains = _gains(mistake=self.mistake)
         mean = float((self.masses * gains).sum())
         return mean, float((self.masses * gains**2).sum()) - mean**2
 
+    def probability_gain(self) -> float:
+        """The probability that there is something to credit."""
+        return float(self.masses[_gains(mistake=self.mistake) > 0.0].sum())
+
     def expected_variance(self, before: int, after: int) -> float:
-        """What the variance of the positive part is expected to be after so many more continuations."""
+        """What the variance of what is credited is expected to be after so many more continuations."""
         from_before, from_after = _outcomes(before), _outcomes(after)
-        gains = _gains()
+        gains = _gains(mistake=self.mistake)
         weight = from_before @ self.masses @ from_after.T
         first = from_before @ (self.masses * gains) @ from_after.T
         second = from_before @ (self.masses * gains**2) @ from_after.T
@@ -101,9 +117,14 @@ def _midpoints() -> Masses:
     return (np.arange(CELLS) + 0.5) / CELLS
 
 
-def _gains() -> Masses:
+def _gains(*, mistake: bool) -> Masses:
     values = _midpoints()
-    return np.maximum(values[None, :] - values[:, None], 0.0)
+    change = values[None, :] - values[:, None]
+    return np.maximum(-change if mistake else change, 0.0)
+
+
+def _mirrored(beliefs: Beliefs) -> Beliefs:
+    return replace(beliefs, harm=1.0 - beliefs.no_change - beliefs.harm)
 
 
 def _after_given_before(beliefs: Beliefs) -> Masses:

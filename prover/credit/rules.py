@@ -5,9 +5,10 @@ the workers, the pull mode and the simulations.
 """
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
-from prover.credit.advantages import segment_bonus
+from prover.credit.advantages import mistake_bonus, segment_bonus
 from prover.credit.intervals import newcombe_interval
 from prover.credit.posterior import independent_delta
 from prover.trajectory import BoundaryCount, Verification
@@ -21,6 +22,8 @@ class Evidence:
     after: BoundaryCount = field(default_factory=BoundaryCount)
     group_successes: int
     group_size: int
+    mistake: bool = False
+    """The segment is of a failed trajectory: what is credited is what it lost."""
     begins_with_group: bool = False
     """The segment begins at turn 0: the state before it is the one that every trajectory of the group began in."""
     draw: float = 0.0
@@ -35,10 +38,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How many continuations each boundary shall have in all after the next round."""
+    """How many continuations each boundary shall have in all after the next round.
+
+    `rate` is what each of them is expected to teach, in the rule's own measure: where there is not enough for all
+    proposals, the highest comes first. A rule that has no measure wants all or nothing.
+    """
 
     before: int
     after: int
+    rate: float = inf
 
 
 class Rule(Protocol):
@@ -76,13 +84,14 @@ class Fixed:
         delta = rate(evidence.after) - rate(evidence.before)
         before = (evidence.before.successes, evidence.before.samples)
         after = (evidence.after.successes, evidence.after.samples)
+        pay = mistake_bonus if evidence.mistake else segment_bonus
         return Verification(
             before=evidence.before,
             after=evidence.after,
             delta=delta,
             interval=newcombe_interval(before, after),
             probability_positive=independent_delta(before, after).probability_positive,
-            bonus=segment_bonus(delta, weight=weight),
+            bonus=pay(delta, weight=weight),
             stopped_because="all continuations were played",
         )
 

@@ -2,9 +2,11 @@
 
     task_id "6/2,4": six rooms, numbered from 0; in rooms 2 and 4 one of the doors is a trap
 
-Every other door leads one room on, and the last room's doors lead out. Which door of a pivotal room is right follows
-from the task's seed and is not told. For a policy that picks the right door of room j with probability q_j the value of
-room i is the product of q_j over the pivotal rooms j >= i: what verification estimates can be held against the truth.
+Every other door leads one room on, and the last room's doors lead out. A trap ends the episode; with the task's option
+{"traps": "late"} it lets one go on, and the last door turns out to be shut: a mistake with a way ahead of it. Which door
+of a pivotal room is right follows from the task's seed and is not told. For a policy that picks the right door of room j
+with probability q_j the value of room i is the product of q_j over the pivotal rooms j >= i, and 0 once trapped: what
+verification estimates can be held against the truth.
 """
 
 import hashlib
@@ -27,6 +29,7 @@ class _Rooms:
     length: int
     pivots: frozenset[int]
     seed: int
+    late: bool
 
 
 class ChainEnvironment:
@@ -38,12 +41,13 @@ class ChainEnvironment:
     def __init__(self) -> None:
         self._rooms: _Rooms | None = None
         self._room = 0
+        self._trapped = False
         self._done = False
 
     def reset(self, task: Task) -> Observation:
         """Starts in room 0. ValueError for a task id that is not LENGTH/PIVOT,PIVOT,..."""
         self._rooms = _parse(task)
-        self._room, self._done = 0, False
+        self._room, self._trapped, self._done = 0, False, False
         return Observation(text=self._text())
 
     def step(self, action: str) -> Step:
@@ -56,12 +60,15 @@ class ChainEnvironment:
                 observation=f"There is no way to {action!r}.", reward=0.0, done=False, success=False, valid=False
             )
         if self._room in rooms.pivots and action.split()[1] != right_door(rooms.seed, self._room):
-            self._done = True
+            self._trapped = True
+            self._done = not rooms.late
+        if self._done:
             return Step(observation="The floor gives way.", reward=0.0, done=True, success=False, valid=True)
         self._room += 1
         self._done = self._room == rooms.length
-        text = "You are out." if self._done else self._text()
-        return Step(observation=text, reward=float(self._done), done=self._done, success=self._done, valid=True)
+        out = self._done and not self._trapped
+        text = ("You are out." if out else "The last door is shut.") if self._done else self._text()
+        return Step(observation=text, reward=float(out), done=self._done, success=out, valid=True)
 
     def admissible(self) -> list[str] | None:
         """Both doors, until the end."""
@@ -72,14 +79,14 @@ class ChainEnvironment:
         rooms = self._rooms
         if rooms is None:
             raise RuntimeError("chain: snapshot before reset")
-        state = [rooms.length, sorted(rooms.pivots), rooms.seed, self._room, self._done]
+        state = [rooms.length, sorted(rooms.pivots), rooms.seed, rooms.late, self._room, self._trapped, self._done]
         return json.dumps(state).encode()
 
     def restore(self, state: bytes) -> None:
         """Continues from a snapshot."""
-        length, pivots, seed, room, done = json.loads(state)
-        self._rooms = _Rooms(length=length, pivots=frozenset(pivots), seed=seed)
-        self._room, self._done = room, done
+        length, pivots, seed, late, room, trapped, done = json.loads(state)
+        self._rooms = _Rooms(length=length, pivots=frozenset(pivots), seed=seed, late=late)
+        self._room, self._trapped, self._done = room, trapped, done
 
     def digest(self) -> str:
         """Of everything that decides what happens next."""
@@ -96,7 +103,10 @@ def right_door(seed: int, room: int) -> str:
 
 
 def value(task: Task, room: int, chance_right: Callable[[int], float]) -> float:
-    """V of a room: the probability that a policy gets out, `chance_right` being its q_j by room."""
+    """V of a room that was reached without a trap: the probability that a policy gets out.
+
+    `chance_right` is its q_j by room.
+    """
     chance = 1.0
     for pivot in sorted(_parse(task).pivots):
         chance *= chance_right(pivot) if pivot >= room else 1.0
@@ -108,7 +118,10 @@ def _parse(task: Task) -> _Rooms:
     numbers = [part for part in pivots.split(",") if part]
     if not (slash and length.isdecimal() and all(number.isdecimal() for number in numbers)):
         raise ValueError(f"task.task_id: was {task.task_id!r}; expected LENGTH/PIVOT,PIVOT,... such as '6/2,4'")
-    rooms = _Rooms(length=int(length), pivots=frozenset(map(int, numbers)), seed=task.seed)
+    traps = task.options.get("traps", "at once")
+    if traps not in ("at once", "late"):
+        raise ValueError(f"task.options.traps: was {traps!r}; expected 'at once' or 'late'")
+    rooms = _Rooms(length=int(length), pivots=frozenset(map(int, numbers)), seed=task.seed, late=traps == "late")
     if not 1 <= rooms.length <= _MOST_ROOMS or any(pivot >= rooms.length for pivot in rooms.pivots):
         raise ValueError(f"task.task_id: was {task.task_id!r}; expected 1 to {_MOST_ROOMS} rooms and pivots among them")
     return rooms

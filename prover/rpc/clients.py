@@ -9,6 +9,7 @@ import grpc
 from prover.policies.policy import PolicyInfo, Sampling
 from prover.policies.publish import Published
 from prover.rpc import convert
+from prover.rpc.settings import ANALYSIS_KEY
 from prover.rpc.v1 import (
     judge_pb2,
     judge_pb2_grpc,
@@ -17,6 +18,7 @@ from prover.rpc.v1 import (
     rollout_pb2,
     rollout_pb2_grpc,
 )
+from prover.telemetry import analysis
 from prover.training import LearnerState, StepMetrics
 from prover.trajectory import CreditedTrajectory, FailedAttempt, Group, Judgement, Task, Trajectory, Turn
 
@@ -38,14 +40,27 @@ class JudgeClient:
         self._stub = judge_pb2_grpc.JudgeServiceStub(channel)
 
     async def propose(
-        self, group: Group, *, judge: str, timeout_s: float, max_proposals: int = 1, seed: int = 0
+        self,
+        group: Group,
+        *,
+        judge: str,
+        timeout_s: float,
+        max_proposals: int = 1,
+        max_mistakes: int = 0,
+        seed: int = 0,
     ) -> Judgement:
-        """Asks a judge for the segment that made the difference."""
+        """Asks a judge for the segments that made the difference. The call says which analysis it is about."""
         request = judge_pb2.ProposeRequest(
-            group=convert.group_to_wire(group), judge=judge, max_proposals=max_proposals, seed=seed
+            group=convert.group_to_wire(group),
+            judge=judge,
+            max_proposals=max_proposals,
+            max_mistakes=max_mistakes,
+            seed=seed,
         )
+        about = analysis()
+        metadata = None if about is None else ((ANALYSIS_KEY, about),)
         try:
-            return convert.judgement_from_wire(await self._stub.Propose(request, timeout=timeout_s))
+            return convert.judgement_from_wire(await self._stub.Propose(request, timeout=timeout_s, metadata=metadata))
         except grpc.aio.AioRpcError as error:
             raise RpcError("JudgeService.Propose", error) from error
 

@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 
 from prover.analysis import Analysis, Options, Round
 from prover.lifecycle import END_STATES, MOVES, Status
+from prover.protocol import needed_for
 from prover.store import encoding, scripts
 from prover.store.blobs import Blobs
 from prover.store.encoding import Event
@@ -50,6 +51,7 @@ class AnalysisStore:
             policy_version=group.policy_version,
             created_at=now,
             updated_at=now,
+            protocol=needed_for(options),
         )
         fields: dict[str, str | float] = {
             "status": analysis.status.value,
@@ -58,6 +60,7 @@ class AnalysisStore:
             "created_at": now,
             "updated_at": now,
             "attempts": 0,
+            "protocol": analysis.protocol,
         }
         arguments: list[str | float] = [now, analysis_id, json.dumps({"status": "queued"})]
         for name, value in fields.items():

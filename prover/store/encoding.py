@@ -19,7 +19,7 @@ _FIELDS: Mapping[str, TypeAdapter[Any]] = {
     "options": TypeAdapter(Options),
     "judgement": TypeAdapter(Judgement),
     "round": TypeAdapter(Round),
-    "verification": TypeAdapter(Verification),
+    "verifications": TypeAdapter(tuple[Verification, ...]),
 }
 
 
@@ -55,6 +55,7 @@ def analysis(analysis_id: str, record: Mapping[str, str]) -> Analysis:
         created_at=float(record["created_at"]),
         updated_at=float(record["updated_at"]),
         attempts=int(record["attempts"]),
+        protocol=int(record.get("protocol", 1)),
         error=record.get("error"),
         note=record.get("note"),
         **decoded,

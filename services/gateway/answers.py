@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from prover.analysis import Analysis
+from prover.boundaries import sides
 from prover.trajectory import BoundaryCount, Judgement, TrajectoryCredit, Verification
 from services.gateway.models import OptionsIn
 
@@ -61,6 +62,15 @@ class VerificationOut(_Answer):
     tokens: TokensOut
 
 
+class SegmentOut(_Answer):
+    """One proposal and what became of it. `sides` are the names of the boundaries before and after it, in events and
+    in requests; two segments that meet share one."""
+
+    proposal: ProposalOut
+    verification: VerificationOut | None
+    sides: tuple[str, str]
+
+
 class JudgeCostOut(_Answer):
     """What the judgement cost."""
 
@@ -89,8 +99,9 @@ class AnalysisOut(_Answer):
     created_at: datetime
     updated_at: datetime
     options: OptionsIn
-    proposal: ProposalOut | None
+    proposal: ProposalOut | None = Field(description="The first of `segments`.")
     verification: VerificationOut | None
+    segments: list[SegmentOut] = Field(description="Every proposal with its verification, the judge's best first.")
     cost: CostOut
     error: str | None = Field(description="Why it failed, in words that a person can act on.")
     note: str | None = Field(description="What a reader should know of how the answer came about.")
@@ -171,16 +182,17 @@ class ProblemOut(_Answer):
     errors: list[MistakeOut] | None = None
 
 
-def analysis_out(analysis: Analysis, before: BoundaryCount, after: BoundaryCount) -> AnalysisOut:
-    """The whole answer; the counts are those of the outcomes so far."""
+def analysis_out(analysis: Analysis, counts: Sequence[BoundaryCount]) -> AnalysisOut:
+    """The whole answer; `counts` are the outcomes so far, one for each boundary."""
     judgement = analysis.judgement
     return AnalysisOut(
         **summary_out(analysis).model_dump(),
         options=_options(analysis),
+        segments=_segments(analysis),
         cost=CostOut(
             judge=None if judgement is None else JudgeCostOut.model_validate(judgement.cost, from_attributes=True),
-            continuations=before.samples + after.samples,
-            continuation_tokens=before.tokens + after.tokens,
+            continuations=sum(count.samples for count in counts),
+            continuation_tokens=sum(count.tokens for count in counts),
         ),
     )
 
@@ -195,7 +207,7 @@ def summary_out(analysis: Analysis) -> SummaryOut:
         policy_version=analysis.policy_version,
         created_at=datetime.fromtimestamp(analysis.created_at, UTC),
         updated_at=datetime.fromtimestamp(analysis.updated_at, UTC),
-        proposal=None if judgement is None else _proposal(judgement),
+        proposal=_proposal(judgement, 0) if judgement is not None and judgement.proposals else None,
         verification=None if analysis.verification is None else _verification(analysis.verification),
         error=analysis.error,
         note=analysis.note or reason or None,
@@ -229,19 +241,32 @@ def _options(analysis: Analysis) -> OptionsIn:
     return OptionsIn.model_validate({"lambda": options.weight, **{name: getattr(options, name) for name in names}})
 
 
-def _proposal(judgement: Judgement) -> ProposalOut | None:
-    if not judgement.proposals:
-        return None
-    best = judgement.proposals[0]
+def _segments(analysis: Analysis) -> list[SegmentOut]:
+    judgement, verdicts = analysis.judgement, analysis.verifications
+    if judgement is None:
+        return []
+    names = sides([proposal.segment for proposal in judgement.proposals])
+    return [
+        SegmentOut(
+            proposal=_proposal(judgement, number),
+            verification=_verification(verdicts[number]) if verdicts else None,
+            sides=named,
+        )
+        for number, named in enumerate(names)
+    ]
+
+
+def _proposal(judgement: Judgement, number: int) -> ProposalOut:
+    proposal = judgement.proposals[number]
     return ProposalOut(
-        trajectory_id=best.segment.trajectory_id,
-        first_turn=best.segment.first_turn,
-        last_turn=best.segment.last_turn,
-        failure_mode=best.failure_mode,
-        reason=best.reason,
-        judge=best.judge,
-        prompt_version=best.prompt_version or judgement.prompt_version,
-        repairs=best.repairs,
+        trajectory_id=proposal.segment.trajectory_id,
+        first_turn=proposal.segment.first_turn,
+        last_turn=proposal.segment.last_turn,
+        failure_mode=proposal.failure_mode,
+        reason=proposal.reason,
+        judge=proposal.judge,
+        prompt_version=proposal.prompt_version or judgement.prompt_version,
+        repairs=proposal.repairs,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from prover.credit.modes import MODES
 from services.gateway.models import GroupIn, Submission, TrajectoryIn
 from services.gateway.problems import Mistake, shown
 
@@ -26,6 +27,7 @@ def mistakes(submission: Submission, known: KnownNames) -> list[Mistake]:
         *_names(submission, known),
         *_range(submission),
         *_kept(submission),
+        *_segments(submission),
         *_json_numbers("group.task.options", submission.group.task.options),
         *_members(submission.group),
         *_rewards(submission),
@@ -59,6 +61,20 @@ def _kept(submission: Submission) -> Iterator[Mistake]:
     if submission.options.keep_continuations and submission.options.continuations == "external":
         expected = "false where continuations are external: the caller has them already"
         yield Mistake(field="options.keep_continuations", was="true", expected=expected)
+
+
+def _segments(submission: Submission) -> Iterator[Mistake]:
+    options = submission.options
+    chosen = MODES.get(options.mode)
+    if chosen is not None and chosen.keeps_record:
+        why = f"in mode {options.mode!r}: it pays by the record of a judge's first proposals"
+        if options.proposals > 1:
+            yield Mistake(field="options.proposals", was=shown(options.proposals), expected=f"1 {why}")
+        if options.credit == "signed":
+            yield Mistake(field="options.credit", was=shown(options.credit), expected=f"'positive' {why}")
+    if options.budget is not None and options.mode != "adaptive":
+        expected = "null, or mode 'adaptive': the other modes play the same number for every segment"
+        yield Mistake(field="options.budget", was=shown(options.budget), expected=expected)
 
 
 def _members(group: GroupIn) -> Iterator[Mistake]:

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from prover.boundaries import boundaries
 from prover.queues import ANALYZE, CONTINUE
 from prover.store import StoreError
 from services.gateway import answers, continuation_answers, problems, record_answers
@@ -127,9 +128,9 @@ def _live_routes(app: FastAPI, parts: Parts) -> None:
             open_requests.admit()
             waited = await open_requests.run(gateway.get(analysis_id, wait_s=min(wait, MAX_WAIT_S)))
             analysis = waited or analysis
-        before = await gateway.store.count(analysis_id, "before")
-        after = await gateway.store.count(analysis_id, "after")
-        return answers.analysis_out(analysis, before, after)
+        proposals = analysis.judgement.proposals if analysis.judgement else ()
+        named = boundaries([proposal.segment for proposal in proposals])
+        return answers.analysis_out(analysis, [await gateway.store.count(analysis_id, side) for side in named])
 
     @app.get(
         "/v1/analyses/{analysis_id}/events",

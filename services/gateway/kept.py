@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from prover.boundaries import boundaries
 from prover.credit.advantages import group_advantages
 from prover.lifecycle import END_STATES
 from prover.trajectory import Boundary, Trajectory
@@ -21,7 +22,7 @@ class KeptBoundary:
 
 
 async def kept_continuations(gateway: Gateway, analysis_id: str) -> tuple[KeptBoundary, ...]:
-    """Both boundaries, once the analysis has ended; none where nothing was played.
+    """The boundaries of every segment, once the analysis has ended; none where nothing was played.
 
     Problem 404; 409 before the end, since every sibling moves the mean, and where nothing is kept.
     """
@@ -34,9 +35,9 @@ async def kept_continuations(gateway: Gateway, analysis_id: str) -> tuple[KeptBo
         raise Problem(409, "not-ended", "The analysis has not ended", detail=detail, retry_after_s=1)
     if analysis.judgement is None or not analysis.judgement.proposals:
         return ()
-    segment = analysis.judgement.proposals[0].segment
+    segments = [proposal.segment for proposal in analysis.judgement.proposals]
     found: list[KeptBoundary] = []
-    for side, boundary in (("before", segment.before), ("after", segment.after)):
+    for side, boundary in boundaries(segments).items():
         trajectories = await gateway.store.continuations(analysis_id, side)
         rewards = [trajectory.reward for trajectory in trajectories.values()]
         if rewards:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from prover.analysis import Options
+from prover.analysis import MAX_PROPOSALS, Options
 from prover.credit import modes
 from prover.trajectory import Ending, Group, Task, Trajectory, Turn
 from services.gateway.examples import OPTIONS_EXAMPLE, SUBMISSION_EXAMPLE
@@ -133,6 +133,16 @@ class OptionsIn(_Strict):
     keep_continuations: bool = Field(
         default=False, description="Keep each continuation as a trajectory, to be trained on."
     )
+
+    proposals: Annotated[
+        int, Field(ge=1, le=MAX_PROPOSALS, description="Most segments of the success, sharing no turn.")
+    ] = _DEFAULTS.proposals
+    credit: Literal["positive", "signed"] = Field(
+        default="positive", description="signed: also verified mistakes of failed trajectories, lambda * min(delta, 0)."
+    )
+    budget: Annotated[
+        int | None, Field(ge=4, le=100_000, description="Most continuations of the analysis (adaptive).")
+    ] = None
 
     def to_noun(self, *, policy: str, reward_range: tuple[float, float]) -> Options:
         """The same as a noun, with the engine and the reward range that apply, and the mode's own K and lambda.

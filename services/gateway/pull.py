@@ -1,9 +1,10 @@
 """Pull mode: continuations that the caller plays, in an environment that only the caller has.
 
 A request is one boundary's share of a round: "r2-before" asks for what round 2 wants more of the state before the
-segment. The same question has the same answer while the round lasts, whoever asks and however often; `sample` counts
-from 0 within it. Outcomes are recorded as those of a worker would be, the first one for good, and the outcome that
-completes a round sends the decision. Where that message is lost, the sweep sends the analysis again.
+segment, "r2-before-3" of that before the third one. The same question has the same answer while the round lasts,
+whoever asks and however often; `sample` counts from 0 within it. Outcomes are recorded as those of a worker would be,
+the first one for good, and the outcome that completes a round sends the decision. Where that message is lost, the sweep
+sends the analysis again.
 """
 
 import logging
@@ -16,6 +17,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from prover.analysis import Analysis
+from prover.boundaries import SIDE
 from prover.lifecycle import END_STATES, Status
 from prover.store import AnalysisStore
 from prover.trajectory import Boundary, Outcome
@@ -25,8 +27,7 @@ from services.gateway.models import OutcomeIn, OutcomesIn
 from services.gateway.problems import Mistake, Problem, shown
 
 _log = logging.getLogger(__name__)
-_ID = re.compile(r"r([1-9]\d{0,8})-(before|after)")
-_SIDES = ("before", "after")
+_ID = re.compile(rf"r([1-9]\d{{0,8}})-(?:{SIDE.pattern})")
 _LOOK_EVERY_S = 0.25
 """A new round makes no event: who waits for one looks so often."""
 
@@ -109,7 +110,7 @@ class Pull:
         try:
             await self._decisions.decide(analysis_id, analysis.round.number)
         except QueueDown:
-            _log.warning("round %d of %s is complete but not sent on", analysis.round.number, analysis_id)
+            _log.warning("complete but not sent on", extra={"analysis": analysis_id, "round": analysis.round.number})
 
     async def _external(self, analysis_id: str) -> Analysis:
         analysis = await self._gateway.get(analysis_id)
@@ -125,17 +126,18 @@ class Pull:
 
 def asked(analysis: Analysis) -> tuple[Request, ...]:
     """The requests of the present round, or of the last one where the analysis has ended."""
-    if analysis.round is None or analysis.judgement is None:
+    if analysis.round is None:
         return ()
-    wanted, segment = analysis.round, analysis.judgement.proposals[0].segment
-    shares = (
-        ("before", segment.before, wanted.first_before, wanted.before),
-        ("after", segment.after, wanted.first_after, wanted.after),
-    )
     return tuple(
-        Request(request_id=f"r{wanted.number}-{side}", side=side, boundary=boundary, first=first, samples=total - first)
-        for side, boundary, first, total in shares
-        if total > first
+        Request(
+            request_id=f"r{analysis.round.number}-{share.side}",
+            side=share.side,
+            boundary=share.boundary,
+            first=share.first,
+            samples=share.total - share.first,
+        )
+        for share in analysis.round.shares
+        if share.total > share.first
     )
 
 
@@ -143,12 +145,12 @@ async def outstanding(store: AnalysisStore, analysis: Analysis) -> tuple[Request
     """Those that lack an outcome; none where the analysis is not being verified."""
     if analysis.status is not Status.VERIFYING:
         return ()
-    known = {side: await store.outcomes(analysis.id, side) for side in _SIDES}
-    return tuple(
-        request
-        for request in asked(analysis)
-        if any(sample not in known[request.side] for sample in range(request.first, request.first + request.samples))
-    )
+    found: list[Request] = []
+    for request in asked(analysis):
+        known = await store.outcomes(analysis.id, request.side)
+        if any(sample not in known for sample in range(request.first, request.first + request.samples)):
+            found.append(request)
+    return tuple(found)
 
 
 def _parse(body: bytes) -> Sequence[OutcomeIn]:

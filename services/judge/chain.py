@@ -34,8 +34,11 @@ class Chain:
 
     def along(self, trajectory: Trajectory) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Value and distance before each turn of a successful trajectory of the group, and at its end."""
-        path = _path(trajectory)
-        return tuple(self.values[state] for state in path), tuple(self.distances[state] for state in path)
+        return self.values_along(trajectory), tuple(self.distances[state] for state in _path(trajectory))
+
+    def values_along(self, trajectory: Trajectory) -> tuple[float, ...]:
+        """The value before each turn of any trajectory of the group, and at its end."""
+        return tuple(self.values[state] for state in _path(trajectory))
 
 
 def chain(group: Group, *, prior: float) -> Chain | None:

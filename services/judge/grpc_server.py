@@ -4,16 +4,19 @@ Statuses: INVALID_ARGUMENT for a judge that is not to be had and for a group tha
 nothing, or whose model does not answer, is no error: the response says why there is no proposal.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
 
 from prover.rpc import convert
-from prover.rpc.servers import Register
+from prover.rpc.servers import Register, about_call
 from prover.rpc.v1 import judge_pb2, judge_pb2_grpc
 from prover.trajectory import Judgement
 from services.judge.question import Judge, ProposeLimits
+
+_log = logging.getLogger("judge")
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 _MARGIN = 0.8
@@ -35,6 +38,10 @@ class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
         self._judges, self._judged = judges, judged
 
     async def Propose(self, request: judge_pb2.ProposeRequest, context: _Context) -> judge_pb2.ProposeResponse:
+        with about_call(context.invocation_metadata()):
+            return await self._propose(request, context)
+
+    async def _propose(self, request: judge_pb2.ProposeRequest, context: _Context) -> judge_pb2.ProposeResponse:
         answer = judge_pb2.ProposeResponse()
         try:
             if request.judge not in self._judges:
@@ -42,6 +49,7 @@ class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
             group = convert.group_from_wire(request.group)
             judgement = await self._judges[request.judge].propose(group, _limits(request, context.time_remaining()))
             self._judged(judgement)
+            _log.info("judged", extra={"judge": request.judge, "proposals": len(judgement.proposals)})
             answer = convert.judgement_to_wire(judgement)
         except ValueError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
@@ -56,4 +64,9 @@ def _limits(request: judge_pb2.ProposeRequest, remaining_s: float | None) -> Pro
     longest_s = ProposeLimits().timeout_s
     if remaining_s is not None:
         longest_s = min(longest_s, max(_MARGIN * remaining_s, 0.01))
-    return ProposeLimits(max_proposals=request.max_proposals or 1, seed=request.seed, timeout_s=longest_s)
+    return ProposeLimits(
+        max_proposals=request.max_proposals or 1,
+        max_mistakes=request.max_mistakes,
+        seed=request.seed,
+        timeout_s=longest_s,
+    )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from services.judge.contrast import Contrast
 from services.judge.controls import BoundaryValues, Oracle, Uniform
 from services.judge.llm import Endpoint, Llm
+from services.judge.mistakes import WithMistakes
 from services.judge.question import Judge, ProposeLimits
 
 __all__ = ["JUDGES", "Judge", "JudgeOptions", "ProposeLimits", "make"]
@@ -64,4 +65,4 @@ def make(name: str, options: JudgeOptions) -> Judge:
     """The judge of that name. ValueError lists the known ones."""
     if name not in JUDGES:
         raise ValueError(f"judge: was {name!r}; expected one of {', '.join(sorted(JUDGES))}")
-    return JUDGES[name](options)
+    return WithMistakes(judge=JUDGES[name](options))

@@ -13,6 +13,7 @@ class ProposeLimits:
 
     Attributes:
         max_proposals: most segments to name, best first, disjoint.
+        max_mistakes: most segments of failed trajectories to name beside them (`services.judge.mistakes`).
         max_action_turns: most action turns of a segment.
         max_repairs: how often an invalid answer is sent back with the reason.
         max_model_calls: most requests to the model, repairs included.
@@ -23,6 +24,7 @@ class ProposeLimits:
     """
 
     max_proposals: int = 1
+    max_mistakes: int = 0
     max_action_turns: int = MAX_ACTION_TURNS
     max_repairs: int = 3
     max_model_calls: int = 16
@@ -35,8 +37,9 @@ class ProposeLimits:
         for name in ("max_proposals", "max_action_turns", "max_model_calls", "max_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: was {getattr(self, name)}; expected at least 1")
-        if self.max_repairs < 0:
-            raise ValueError(f"max_repairs: was {self.max_repairs}; expected 0 or more")
+        for name in ("max_mistakes", "max_repairs"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: was {getattr(self, name)}; expected 0 or more")
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s: was {self.timeout_s}; expected more than 0")
         if self.max_cost_usd is not None and not self.max_cost_usd > 0:

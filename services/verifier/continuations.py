@@ -9,19 +9,21 @@ import logging
 import time
 from dataclasses import dataclass
 
-from prover.analysis import Analysis
+from prover.analysis import Analysis, Share
+from prover.boundaries import SIDE
 from prover.episodes import Played
 from prover.lifecycle import Status
 from prover.policies.policy import PolicyError
+from prover.protocol import check_protocol
 from prover.queues import DECIDE_TASK
 from prover.store.analyses import AnalysisStore
-from prover.trajectory import Boundary, Outcome, Task, Trajectory
+from prover.trajectory import Outcome, Task, Trajectory
 from services.verifier.alive import at_work
 from services.verifier.endings import Endings
 from services.verifier.metrics import Metrics
 from services.verifier.player import Player, World, prepare
 from services.verifier.replay import NotRestorable
-from services.verifier.verifier import SIDES, Send, missing_samples
+from services.verifier.verifier import Send, missing_samples
 from services.verifier.versions import Stale
 
 _log = logging.getLogger("verifier")
@@ -38,8 +40,10 @@ class Batch:
     samples: int
 
     def __post_init__(self) -> None:
-        if self.side not in SIDES or self.first_sample < 0 or self.samples < 1:
-            raise ValueError(f"batch: was {self}; expected side before or after, first_sample >= 0, samples >= 1")
+        if not SIDE.fullmatch(self.side) or self.first_sample < 0 or self.samples < 1:
+            raise ValueError(
+                f"batch: was {self}; expected side before or after, or as before-2, first_sample >= 0, samples >= 1"
+            )
 
 
 class Continuations:
@@ -64,31 +68,32 @@ class Continuations:
         self._check_every_s = check_every_s
 
     async def play_batch(self, batch: Batch) -> None:
-        """Plays what is still missing of a batch.
+        """Plays what is still missing of a batch. Raises NewerAnalysis where this process is too old for it.
 
         Raises PolicyError where the engine did not answer: what had been played by then is recorded, and the batch may
         be tried again.
         """
         analysis = await self._wanted(batch)
-        if analysis is None or analysis.round is None:
+        share = None if analysis is None or analysis.round is None else analysis.round.share(batch.side)
+        if analysis is None or share is None:
             _log.info("batch dropped: not wanted any more", extra=_fields(batch))
             return
         last = batch.first_sample + batch.samples
-        missing = await missing_samples(self._store, analysis.id, batch.side, analysis.round)
+        missing = await missing_samples(self._store, analysis.id, share)
         samples = [sample for sample in missing if batch.first_sample <= sample < last]
         if samples:
             async with at_work(self._store, analysis.id):
-                await self._play(analysis, batch, samples)
+                await self._play(analysis, batch, share, samples)
         await self._close_round(batch)
 
-    async def _play(self, analysis: Analysis, batch: Batch, samples: list[int]) -> None:
+    async def _play(self, analysis: Analysis, batch: Batch, share: Share, samples: list[int]) -> None:
         try:
             group = await self._store.group(analysis.id)
         except KeyError:
             _log.info("batch dropped: its group is gone", extra=_fields(batch))
             return
         try:
-            player = await prepare(self._world, group, _boundary(analysis, batch.side), analysis.options)
+            player = await prepare(self._world, group, share.boundary, analysis.options)
             kept_of = group.task if analysis.options.keep_continuations else None
             await self._play_samples(player, batch, samples, kept_of=kept_of)
         except NotRestorable as error:
@@ -164,8 +169,8 @@ class Continuations:
         analysis = await self._wanted(batch)
         if analysis is None or analysis.round is None:
             return
-        for side in SIDES:
-            if await missing_samples(self._store, analysis.id, side, analysis.round):
+        for share in analysis.round.shares:
+            if await missing_samples(self._store, analysis.id, share):
                 return
         await self._send(DECIDE_TASK, analysis.id, batch.number)
 
@@ -174,14 +179,8 @@ class Continuations:
         analysis = await self._store.get(batch.analysis_id)
         if analysis is None or analysis.status is not Status.VERIFYING or analysis.round is None:
             return None
+        check_protocol(analysis.protocol)
         return analysis if analysis.round.number == batch.number else None
-
-
-def _boundary(analysis: Analysis, side: str) -> Boundary:
-    if analysis.judgement is None or not analysis.judgement.proposals:
-        raise RuntimeError(f"analysis {analysis.id!r}: verifying without a proposal")
-    segment = analysis.judgement.proposals[0].segment
-    return segment.before if side == "before" else segment.after
 
 
 def _fields(batch: Batch) -> dict[str, object]:

@@ -6,7 +6,7 @@ from prover.analysis import Analysis
 from prover.credit.advantages import assign_credit
 from prover.lifecycle import Status
 from prover.store.analyses import AnalysisStore
-from prover.trajectory import Group, Judgement, Segment, Verification
+from prover.trajectory import Group, Judgement, Verification
 from services.verifier.metrics import Metrics
 
 _log = logging.getLogger("verifier")
@@ -25,16 +25,17 @@ class Endings:
         await self._store.write_credit(analysis.id, credit)
         await self._move(analysis.id, status, fields)
 
-    async def verified(self, analysis: Analysis, group: Group, judgement: Judgement, verdict: Verification) -> None:
-        """Ends with the segment's bonus on top of the group's advantages."""
-        segment = judgement.proposals[0].segment
-        await self._write(analysis, group, segment, verdict.bonus)
-        if await self._move(analysis.id, Status.DONE, {"judgement": judgement, "verification": verdict}):
+    async def verified(
+        self, analysis: Analysis, group: Group, judgement: Judgement, verdicts: tuple[Verification, ...]
+    ) -> None:
+        """Ends with each segment's bonus on top of the group's advantages. One verdict a proposal, in their order."""
+        await self._write(analysis, group, judgement, verdicts)
+        if await self._move(analysis.id, Status.DONE, {"judgement": judgement, "verifications": verdicts}):
             return
         settled = await self._store.get(analysis.id)
-        if settled is not None and settled.verification is not None and settled.verification != verdict:
-            # Someone else settled first, on other grounds: the credit must be the one that goes with that verdict.
-            await self._write(analysis, group, segment, settled.verification.bonus)
+        if settled is not None and settled.verifications and settled.verifications != verdicts:
+            # Someone else settled first, on other grounds: the credit must be the one that goes with those verdicts.
+            await self._write(analysis, group, settled.judgement or judgement, settled.verifications)
 
     async def failed(self, analysis_id: str, reason: str) -> None:
         """Ends with a reason that a person can act on, and the group's own advantages where there is a group."""
@@ -48,8 +49,13 @@ class Endings:
             return
         await self.plain(analysis, group, Status.FAILED, error=reason)
 
-    async def _write(self, analysis: Analysis, group: Group, segment: Segment, bonus: float) -> None:
-        credit = assign_credit(group, segment=segment, bonus=bonus, normalise_std=analysis.options.normalise_std)
+    async def _write(
+        self, analysis: Analysis, group: Group, judgement: Judgement, verdicts: tuple[Verification, ...]
+    ) -> None:
+        bonuses = {
+            proposal.segment: verdict.bonus for proposal, verdict in zip(judgement.proposals, verdicts, strict=True)
+        }
+        credit = assign_credit(group, bonuses=bonuses, normalise_std=analysis.options.normalise_std)
         await self._store.write_credit(analysis.id, credit)
 
     async def _move(self, analysis_id: str, status: Status, fields: dict[str, object]) -> bool:

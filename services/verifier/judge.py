@@ -12,10 +12,17 @@ class RemoteJudge:
         self._client = client
         self._timeout_s = timeout_s
 
-    async def propose(self, group: Group, *, judge: str, seed: int) -> Judgement:
+    async def propose(self, group: Group, *, judge: str, seed: int, proposals: int, mistakes: int) -> Judgement:
         """Raises JudgeRefused where the judge calls the request wrong; RpcError where it does not answer."""
         try:
-            return await self._client.propose(group, judge=judge, seed=seed, timeout_s=self._timeout_s)
+            return await self._client.propose(
+                group,
+                judge=judge,
+                seed=seed,
+                max_proposals=proposals,
+                max_mistakes=mistakes,
+                timeout_s=self._timeout_s,
+            )
         except RpcError as error:
             if error.invalid:
                 raise JudgeRefused(str(error)) from error

@@ -6,25 +6,24 @@ next call goes on from what is stored.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from prover.analysis import Analysis, Round
+from prover.analysis import Analysis, Round, Share
+from prover.boundaries import boundaries
+from prover.credit.allocation import next_round, settle_all
 from prover.credit.eligibility import ineligible_because
 from prover.credit.modes import mode
-from prover.credit.rules import Evidence, Plan
-from prover.credit.segments import segment_fault
 from prover.lifecycle import END_STATES, Status
+from prover.protocol import check_protocol
 from prover.queues import CONTINUE_TASK
 from prover.store.analyses import AnalysisStore
 from prover.trajectory import Group, Judgement, Verification
 from services.verifier.alive import at_work
-from services.verifier.audits import Audits, draw
-from services.verifier.context import rebuilt_note
+from services.verifier.audits import Audits
 from services.verifier.endings import Endings
-
-SIDES = ("before", "after")
+from services.verifier.proposals import context_note, mode_fault, proposal_fault, segments_of, wanted_of, weighed
 
 _log = logging.getLogger("verifier")
 
@@ -36,8 +35,8 @@ class JudgeRefused(Exception):
 class Judge(Protocol):
     """Proposes where to look."""
 
-    async def propose(self, group: Group, *, judge: str, seed: int) -> Judgement:
-        """A judgement of the group. Raises JudgeRefused."""
+    async def propose(self, group: Group, *, judge: str, seed: int, proposals: int, mistakes: int) -> Judgement:
+        """A judgement of the group: at most so many segments of a success, and so many of failures. JudgeRefused."""
         ...
 
 
@@ -74,11 +73,12 @@ class Coordinator:
         self._batch_samples = batch_samples
 
     async def analyze(self, analysis_id: str) -> None:
-        """Takes an analysis as far as it goes without waiting, from wherever it stands."""
+        """Takes an analysis as far as it goes without waiting, from wherever it stands. Raises NewerAnalysis."""
         group: Group | None = None
         while (analysis := await self._store.get(analysis_id)) is not None:
             if analysis.status in END_STATES:
                 return
+            check_protocol(analysis.protocol)
             if analysis.status is Status.VERIFYING:
                 await self._advance(analysis)
                 return
@@ -96,6 +96,7 @@ class Coordinator:
         analysis = await self._store.get(analysis_id)
         if analysis is None or analysis.status is not Status.VERIFYING or analysis.round is None:
             return
+        check_protocol(analysis.protocol)
         # A later round is on its way already, unless who sent it died between deciding and sending.
         if analysis.round.number == number or (again and analysis.round.number > number):
             await self._advance(analysis)
@@ -109,17 +110,27 @@ class Coordinator:
         await self._store.move(analysis.id, Status.PROPOSING)
 
     async def _propose(self, analysis: Analysis, group: Group) -> None:
+        options = analysis.options
         try:
-            self._check_mode(analysis)
+            fault = mode_fault(options, keeps_records=self._audits is not None)
+            if fault is not None:
+                raise ValueError(fault)
             async with at_work(self._store, analysis.id):
-                judgement = await self._judge.propose(group, judge=analysis.options.judge, seed=group.task.seed)
+                judgement = await self._judge.propose(
+                    group,
+                    judge=options.judge,
+                    seed=group.task.seed,
+                    proposals=options.proposals,
+                    mistakes=options.proposals if options.credit == "signed" else 0,
+                )
         except (JudgeRefused, ValueError) as error:
             await self._endings.plain(analysis, group, Status.FAILED, error=str(error))
             return
+        judgement = wanted_of(group, judgement, options) if judgement.proposals else judgement
         if not judgement.proposals:
             await self._endings.plain(analysis, group, Status.NO_PROPOSAL, judgement=judgement)
             return
-        fault = _proposal_fault(group, judgement)
+        fault = proposal_fault(group, judgement)
         if fault is not None:
             await self._endings.plain(analysis, group, Status.FAILED, judgement=judgement, error=fault)
             return
@@ -127,11 +138,12 @@ class Coordinator:
 
     async def _begin(self, analysis: Analysis, group: Group, judgement: Judgement) -> None:
         next_step = await self._weigh(analysis, group, judgement)
-        if isinstance(next_step, Verification):
+        if isinstance(next_step, tuple):
             await self._settle(analysis, group, judgement, next_step)
             return
-        note = _context_note(analysis, group, judgement)
-        first = _round(1, next_step)
+        internal = analysis.options.continuations == "internal"
+        note = context_note(group, segments_of(judgement), agent=analysis.options.agent) if internal else None
+        first = _round(1, next_step, judgement)
         await self._store.move(analysis.id, Status.VERIFYING, judgement=judgement, round=first, note=note)
 
     async def _advance(self, analysis: Analysis) -> None:
@@ -143,44 +155,38 @@ class Coordinator:
         if group is None:
             return
         next_step = await self._weigh(analysis, group, analysis.judgement)
-        if isinstance(next_step, Verification):
+        if isinstance(next_step, tuple):
             await self._settle(analysis, group, analysis.judgement, next_step)
             return
-        following = _round(analysis.round.number + 1, next_step, after=analysis.round)
+        following = _round(analysis.round.number + 1, next_step, analysis.judgement, after=analysis.round)
         if await self._store.advance_round(analysis.id, current=analysis.round, following=following):
             await self._send_missing(analysis, following)
 
-    async def _weigh(self, analysis: Analysis, group: Group, judgement: Judgement) -> Plan | Verification:
-        """What the mode's rule says to the evidence: the next round, or the verdict."""
+    async def _weigh(
+        self, analysis: Analysis, group: Group, judgement: Judgement
+    ) -> Mapping[str, int] | tuple[Verification, ...]:
+        """What the mode's rule says to the evidence: the next round, or the verdicts."""
         options, chosen = analysis.options, mode(analysis.options.mode)
-        evidence = Evidence(
-            before=await self._store.count(analysis.id, "before"),
-            after=await self._store.count(analysis.id, "after"),
-            group_successes=sum(trajectory.success for trajectory in group.trajectories),
-            group_size=len(group.trajectories),
-            begins_with_group=judgement.proposals[0].segment.first_turn == 0,
-            draw=draw(analysis.id),
-        )
-        plan = chosen.rule.plan(evidence, samples=options.samples)
-        if plan is not None:
-            return plan
+        segments = await weighed(self._store, analysis.id, group, segments_of(judgement))
+        following = next_round(chosen.rule, segments, samples=options.samples, budget=options.budget)
+        if following is not None:
+            return following
         if chosen.keeps_record and self._audits is not None:
-            evidence = replace(evidence, record=await self._audits.record(analysis, group, judgement))
-        return chosen.rule.settle(evidence, samples=options.samples, weight=options.weight)
+            record = await self._audits.record(analysis, group, judgement)
+            segments = tuple(replace(one, evidence=replace(one.evidence, record=record)) for one in segments)
+        return settle_all(chosen.rule, segments, samples=options.samples, weight=options.weight)
 
-    async def _settle(self, analysis: Analysis, group: Group, judgement: Judgement, verdict: Verification) -> None:
-        audited = mode(analysis.options.mode).keeps_record and verdict.before.samples > 0
+    async def _settle(
+        self, analysis: Analysis, group: Group, judgement: Judgement, verdicts: tuple[Verification, ...]
+    ) -> None:
+        audited = mode(analysis.options.mode).keeps_record and verdicts[0].before.samples > 0
         if audited and self._audits is not None:
-            await self._audits.add(analysis, group, judgement, verdict.delta)
-        await self._endings.verified(analysis, group, judgement, verdict)
-
-    def _check_mode(self, analysis: Analysis) -> None:
-        if mode(analysis.options.mode).keeps_record and self._audits is None:
-            raise ValueError(f"options.mode: was {analysis.options.mode!r}; no records of judges are kept here")
+            await self._audits.add(analysis, group, judgement, verdicts[0].delta)
+        await self._endings.verified(analysis, group, judgement, verdicts)
 
     async def _send_missing(self, analysis: Analysis, wanted: Round) -> bool:
         """Sends what the round still lacks. False where it lacks nothing."""
-        missing = [(side, await missing_samples(self._store, analysis.id, side, wanted)) for side in SIDES]
+        missing = [(share.side, await missing_samples(self._store, analysis.id, share)) for share in wanted.shares]
         if not any(samples for _, samples in missing):
             return False
         if analysis.options.continuations == "internal":
@@ -198,21 +204,19 @@ class Coordinator:
             return None
 
 
-async def missing_samples(store: AnalysisStore, analysis_id: str, side: str, wanted: Round) -> list[int]:
-    """The samples of one boundary that the round lacks, ascending."""
-    played = await store.outcomes(analysis_id, side)
-    total = wanted.before if side == "before" else wanted.after
-    return [sample for sample in range(total) if sample not in played]
+async def missing_samples(store: AnalysisStore, analysis_id: str, share: Share) -> list[int]:
+    """The samples of one boundary that its round lacks, ascending."""
+    played = await store.outcomes(analysis_id, share.side)
+    return [sample for sample in range(share.total) if sample not in played]
 
 
-def _round(number: int, plan: Plan, *, after: Round | None = None) -> Round:
-    return Round(
-        number=number,
-        before=plan.before,
-        after=plan.after,
-        first_before=0 if after is None else after.before,
-        first_after=0 if after is None else after.after,
-    )
+def _round(number: int, totals: Mapping[str, int], judgement: Judgement, *, after: Round | None = None) -> Round:
+    shares: list[Share] = []
+    for side, boundary in boundaries(segments_of(judgement)).items():
+        earlier = None if after is None else after.share(side)
+        first = 0 if earlier is None else earlier.total
+        shares.append(Share(side=side, boundary=boundary, first=first, total=totals[side]))
+    return Round(number=number, shares=tuple(shares))
 
 
 def batches(samples: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
@@ -227,20 +231,3 @@ def batches(samples: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
         first, number = sample, 1
     if number:
         yield first, number
-
-
-def _proposal_fault(group: Group, judgement: Judgement) -> str | None:
-    """What is wrong with the proposal. A judge checks its own; this one may be somebody else's."""
-    segment = judgement.proposals[0].segment
-    if not any(trajectory.id == segment.trajectory_id for trajectory in group.trajectories):
-        return f"judge {judgement.judge!r}: trajectory_id: was {segment.trajectory_id!r}; expected one of the group's"
-    fault = segment_fault(segment, group.trajectory(segment.trajectory_id))
-    return None if fault is None else f"judge {judgement.judge!r}: {fault}"
-
-
-def _context_note(analysis: Analysis, group: Group, judgement: Judgement) -> str | None:
-    if analysis.options.continuations != "internal":
-        return None
-    segment = judgement.proposals[0].segment
-    turns = (segment.before.turn, segment.after.turn)
-    return rebuilt_note(group.trajectory(segment.trajectory_id), turns, agent=analysis.options.agent)

@@ -275,7 +275,7 @@ async def test_the_stream_tells_every_transition_and_outcome_and_ends(
     statuses = [event["data"]["status"] for event in events if event["event"] == "status"]
     assert statuses == ["queued", "proposing", "verifying", "done"]
     assert sum(event["event"] == "outcome" for event in events) == 4
-    assert events[-1]["data"]["verification"]["delta"] == 0.5
+    assert events[-1]["data"]["verifications"][0]["delta"] == 0.5
 
 
 async def test_the_stream_resumes_after_the_last_event_seen(gateway: RunningGateway, http: httpx.AsyncClient) -> None:

@@ -67,20 +67,21 @@ class ChainPolicy:
 
 
 class FixedJudge:
-    """A `Judge` that always points at the same segment; without one it has no proposal."""
+    """A `Judge` that always points at the same segments; without one it has no proposal."""
 
-    def __init__(self, segment: Segment | None = PIVOTAL) -> None:
-        self.segment = segment
+    def __init__(self, *segments: Segment) -> None:
+        self.segments = segments or (PIVOTAL,)
         self.asked = 0
 
-    async def propose(self, group: Group, *, judge: str, seed: int) -> Judgement:
+    async def propose(self, group: Group, *, judge: str, seed: int, proposals: int, mistakes: int) -> Judgement:
         self.asked += 1
-        if self.segment is None:
+        if not self.segments:
             return Judgement(judge=judge, prompt_version="1", proposals=(), no_proposal_reason="nothing recurs")
-        proposal = Proposal(
-            segment=self.segment, failure_mode="the trap", reason="it opened the right door", judge=judge
+        named = tuple(
+            Proposal(segment=segment, failure_mode="the trap", reason="it opened the right door", judge=judge)
+            for segment in self.segments
         )
-        return Judgement(judge=judge, prompt_version="1", proposals=(proposal,))
+        return Judgement(judge=judge, prompt_version="1", proposals=named)
 
 
 class Outbox:

@@ -2,16 +2,28 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
 
-from prover.analysis import Options, Round
+from prover.analysis import Options, Round, Share
 from prover.credit.advantages import assign_credit
 from prover.lifecycle import MOVES, Status
 from prover.store import AnalysisStore, Blobs, follow, open_store
-from prover.trajectory import BoundaryCount, Group, Judgement, Outcome, Proposal, Segment, Task, Trajectory, Turn
+from prover.trajectory import (
+    Boundary,
+    BoundaryCount,
+    Group,
+    Judgement,
+    Outcome,
+    Proposal,
+    Segment,
+    Task,
+    Trajectory,
+    Turn,
+)
 
 TASK = Task(environment="chain", task_id="generated/1", options={"length": 5, "names": ["a", "b"]})
 WON, LOST = Outcome(success=True, reward=1.0, tokens=7), Outcome(success=False, reward=0.0, tokens=9)
@@ -132,7 +144,8 @@ async def test_outcomes_of_an_analysis_that_has_ended_or_is_gone_are_thrown_away
 
 async def test_a_round_follows_only_the_present_one(store: AnalysisStore) -> None:
     await verifying(store)
-    first, second = Round(number=1, before=2, after=2), Round(number=2, before=4, after=2)
+    share = Share(side="before", boundary=Boundary(trajectory_id="t0", turn=1), first=0, total=2)
+    first, second = Round(number=1, shares=(share,)), Round(number=2, shares=(replace(share, first=2, total=4),))
     started = await asyncio.gather(*(store.advance_round("a", current=None, following=first) for _ in range(5)))
     assert started.count(True) == 1
     assert await store.advance_round("a", current=first, following=second)

@@ -68,8 +68,9 @@ class Silent:
 class Contrast:
     """The judge's logic where its gRPC client would be."""
 
-    async def propose(self, group: Group, *, judge: str, seed: int) -> Judgement:
-        return await make_judge(judge, JudgeOptions()).propose(group, ProposeLimits(seed=seed))
+    async def propose(self, group: Group, *, judge: str, seed: int, proposals: int, mistakes: int) -> Judgement:
+        limits = ProposeLimits(max_proposals=proposals, max_mistakes=mistakes, seed=seed)
+        return await make_judge(judge, JudgeOptions()).propose(group, limits)
 
 
 async def sample_group(policy: Wanderer) -> Group:
@@ -121,4 +122,4 @@ async def test_a_group_goes_in_and_verified_token_advantages_come_out(seed: int)
     assert (verdict.after.successes, verdict.after.samples, verdict.before.samples) == (8, 8, 8)
     assert verdict.delta == 1.0 - verdict.before.successes / 8
     assert verdict.bonus == max(0.0, verdict.delta)
-    assert await store.credit("a1") == assign_credit(group, segment=segment, bonus=verdict.bonus)
+    assert await store.credit("a1") == assign_credit(group, bonuses={segment: verdict.bonus})

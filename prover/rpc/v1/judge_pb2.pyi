@@ -27,12 +27,15 @@ class ProposeRequest(_message.Message):
     JUDGE_FIELD_NUMBER: _builtins.int
     MAX_PROPOSALS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    MAX_MISTAKES_FIELD_NUMBER: _builtins.int
     judge: _builtins.str
     """A name of ListJudges."""
     max_proposals: _builtins.int
     """Most proposals wanted; 0 means 1."""
     seed: _builtins.int
     """Makes judges that draw repeatable."""
+    max_mistakes: _builtins.int
+    """Most segments of failed trajectories wanted, beside those of the success: their mistakes. 0 wants none."""
     @_builtins.property
     def group(self) -> _trajectory_pb2.Group: ...
     def __init__(
@@ -42,10 +45,11 @@ class ProposeRequest(_message.Message):
         judge: _builtins.str = ...,
         max_proposals: _builtins.int = ...,
         seed: _builtins.int = ...,
+        max_mistakes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "judge", b"judge", "max_proposals", b"max_proposals", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "judge", b"judge", "max_mistakes", b"max_mistakes", "max_proposals", b"max_proposals", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -134,7 +138,7 @@ class ProposeResponse(_message.Message):
     no_proposal_reason: _builtins.str
     @_builtins.property
     def proposals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Proposal]:
-        """Best first, disjoint. Empty where no_proposal_reason says why."""
+        """Best first, disjoint; mistakes after the others. Empty where no_proposal_reason says why."""
 
     @_builtins.property
     def cost(self) -> Global___JudgeCost: ...

@@ -53,7 +53,7 @@ def test_the_bonus_moves_the_segments_turns_and_nothing_else(group: Group, bonus
     last = data.draw(st.integers(first, len(chosen.turns) - 1))
     segment = Segment(trajectory_id=chosen.id, first_turn=first, last_turn=last)
     plain = assign_credit(group)
-    paid = assign_credit(group, segment=segment, bonus=bonus)
+    paid = assign_credit(group, bonuses={segment: bonus})
     for before, after in zip(plain, paid, strict=True):
         for index, (was, is_now) in enumerate(zip(before.turns, after.turns, strict=True)):
             inside = before.trajectory_id == chosen.id and first <= index <= last
@@ -90,9 +90,9 @@ def test_the_weight_scales_the_bonus_alone(delta: float, weight: float, factor: 
 def test_a_segment_of_another_group_is_refused() -> None:
     group = Group(task=TASK, policy_version="v0", trajectories=(trajectory(0, 1.0, [1, 1]),))
     with pytest.raises(ValueError, match=r"segment\.trajectory_id: was 't9'"):
-        assign_credit(group, segment=Segment(trajectory_id="t9", first_turn=0, last_turn=0), bonus=1.0)
+        assign_credit(group, bonuses={Segment(trajectory_id="t9", first_turn=0, last_turn=0): 1.0})
     with pytest.raises(ValueError, match=r"segment\.last_turn: was 2; expected less than 2"):
-        assign_credit(group, segment=Segment(trajectory_id="t0", first_turn=0, last_turn=2), bonus=1.0)
+        assign_credit(group, bonuses={Segment(trajectory_id="t0", first_turn=0, last_turn=2): 1.0})
 
 
 def test_turns_without_token_ids_have_an_advantage_of_their_own_only() -> None:

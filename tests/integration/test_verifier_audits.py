@@ -1,0 +1,76 @@
+"""Audited credit: the judge's record is kept, and pays."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from chain_world import OPTIONS, mixed_group
+from verifier_house import House, open_house
+
+from prover.credit.advantages import assign_credit
+from prover.lifecycle import Status
+from prover.store import JudgeKey
+from services.verifier.audits import draw
+
+
+@pytest.fixture
+async def house(redis_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    async with open_house(redis_url, tmp_path) as opened:
+        yield opened
+
+
+AUDITED = replace(OPTIONS, mode="audited", samples=1, weight=10.0)
+KEY = JudgeKey(judge="contrast", prompt_version="1", environment="chain", policy="chain")
+DRAWN = next(f"a{number}" for number in range(100) if draw(f"a{number}") < 0.25)
+SPARED = next(f"a{number}" for number in range(100) if draw(f"a{number}") >= 0.25)
+
+
+async def remember(house: House, deltas: list[float]) -> None:
+    for number, delta in enumerate(deltas):
+        await house.records.add(KEY, analysis_id=f"old{number}", delta=delta)
+
+
+async def test_a_proposal_that_is_not_audited_is_paid_by_the_record_without_a_continuation(house: House) -> None:
+    await remember(house, [1.0, 0.0, 1.0, 0.0])
+    await house.begin(await mixed_group(), AUDITED, SPARED)
+    analysis = await house.get(SPARED)
+    verdict = analysis.verification
+    assert analysis.status is Status.DONE
+    assert verdict is not None
+    assert not house.outbox.sent
+    assert verdict.bonus == pytest.approx(10 * 2 / (4 + 8))
+    assert (verdict.before.samples, verdict.after.samples) == (0, 0)
+    assert "nothing is known of this segment itself" in verdict.stopped_because
+    assert len(await house.records.audits(KEY)) == 4
+
+
+async def test_an_audit_joins_the_record_once_and_weighs_as_much_as_any_other(house: House) -> None:
+    await remember(house, [1.0, 1.0])
+    await house.begin(await mixed_group(), AUDITED, DRAWN)
+    await house.run()
+    verdict = (await house.get(DRAWN)).verification
+    assert verdict is not None
+    assert verdict.bonus == pytest.approx(10 * (2 + verdict.delta) / (3 + 8))
+    await house.coordinator.decide(DRAWN, 1, again=True)
+    await house.coordinator.analyze(DRAWN)
+    audits = await house.records.audits(KEY)
+    assert [audit.delta for audit in audits] == [1.0, 1.0, verdict.delta]
+    assert await house.records.keys("contrast") == (KEY,)
+
+
+async def test_a_judge_without_a_good_record_is_paid_nothing(house: House) -> None:
+    await remember(house, [-1.0, 0.0])
+    group = await mixed_group()
+    await house.begin(group, AUDITED, SPARED)
+    assert await house.store.credit(SPARED) == assign_credit(group)
+
+
+async def test_the_share_of_audits_is_a_quarter() -> None:
+    drawn = sum(draw(f"analysis {number}") < 0.25 for number in range(4000))
+    assert abs(drawn / 4000 - 0.25) < 4 * (0.25 * 0.75 / 4000) ** 0.5
+
+
+async def test_old_audits_leave_the_window(house: House) -> None:
+    await remember(house, [1.0] * 10 + [0.0] * 64)
+    assert [audit.delta for audit in await house.records.audits(KEY)] == [0.0] * 64
