@@ -31,7 +31,13 @@ _NOT_OFFERED = frozenset({403, 404, 405})
 _UNPUBLISHED = "default"
 """What vLLM calls the weights that it was started with."""
 
-_AS_IT_IS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+_AS_IT_IS = {
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
 """Off, by name: what a request leaves out, vLLM takes from the model's generation_config.json, and the tokens would not
 be the policy's own."""
 

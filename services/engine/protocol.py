@@ -25,7 +25,7 @@ class _Request(BaseModel):
 class CompletionRequest(_Request):
     """POST /v1/completions. `prompt` is one list of token ids or several; each gets `n` answers.
 
-    `top_k`, `min_p` and `repetition_penalty` may be named, and only as what leaves the distribution as it is.
+    `top_k`, `min_p` and the penalties may be named, and only as what leaves the distribution as it is.
     """
 
     model: str | None = None
@@ -37,6 +37,8 @@ class CompletionRequest(_Request):
     top_k: int = Field(default=0, ge=-1, le=0)
     min_p: float = Field(default=0.0, ge=0.0, le=0.0)
     repetition_penalty: float = Field(default=1.0, ge=1.0, le=1.0)
+    presence_penalty: float = Field(default=0.0, ge=0.0, le=0.0)
+    frequency_penalty: float = Field(default=0.0, ge=0.0, le=0.0)
     stop_token_ids: list[int] = []
     ignore_eos: bool = False
     seed: int | None = Field(default=None, ge=0)

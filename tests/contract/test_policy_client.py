@@ -172,7 +172,9 @@ async def test_a_model_that_is_not_served_is_an_error_that_says_what_is(embedded
         ({"top_k": 5}, "top_k"),
         ({"min_p": 0.1}, "min_p"),
         ({"repetition_penalty": 1.1}, "repetition_penalty"),
-        ({"frequency_penalty": 0.0}, "frequency_penalty"),
+        ({"presence_penalty": 0.1}, "presence_penalty"),
+        ({"frequency_penalty": -0.1}, "frequency_penalty"),
+        ({"best_of": 2}, "best_of"),
         ({"temperature": -1}, "temperature"),
         ({"prompt": []}, "prompt"),
         ({"prompt": "text"}, "prompt"),
@@ -309,17 +311,17 @@ async def test_nothing_of_the_sampling_is_left_to_the_models_generation_config(v
     fake, url = vllm
     await ask(url)
     (body,) = fake.asked
-    asked = {
-        name: body[name] for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
-    }
-    assert asked == {
+    neutral = {
         "temperature": 1.0,
         "top_p": 1.0,
         "top_k": 0,
         "min_p": 0.0,
         "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
         "max_tokens": 4,
     }
+    assert {name: body.get(name) for name in neutral} == neutral
 
 
 async def test_the_api_key_goes_along_with_every_request(vllm: tuple[FakeVllm, str]) -> None:
