@@ -31,7 +31,7 @@ def main() -> None:
     if settings.experiment is not None:
         shutil.copyfile(settings.experiment, settings.output_dir / "experiment.toml")
     finish_tracing = start_tracing("learner")
-    asyncio.run(_serve(settings, learner, probe_tolerance=experiment.probe_tolerance))
+    asyncio.run(_serve(settings, learner, probe_tolerance=experiment.probe_nats))
     finish_tracing()
 
 
