@@ -1,5 +1,5 @@
 """The learner's process. Ends on SIGTERM and SIGINT, after the step under way. Killed, it goes on from its newest
-checkpoint when it is started again."""
+checkpoint when it is started again. Under torchrun it is one of several ranks, of which the first serves."""
 
 import asyncio
 import logging
@@ -12,11 +12,13 @@ from prover.policies.addresses import parse_addresses
 from prover.policies.publish import SharedStorage
 from prover.rpc.servers import Server
 from prover.telemetry import log_as_json, start_tracing
-from services.learner.config import LearnerSettings
+from services.learner.config import LearnerSettings, RankSettings
 from services.learner.experiment import read_experiment
 from services.learner.grpc_server import learner_service
+from services.learner.leader import Leader, follow
 from services.learner.learner import Learner
 from services.learner.metrics import LearnerMetrics
+from services.learner.ranks import join_ranks
 from services.learner.serial import SerialLearner, tokenize_probe
 
 
@@ -27,15 +29,23 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     disable_progress_bar()
     experiment = read_experiment(settings.experiment)
-    learner = Learner(settings.weights, settings.output_dir, experiment)
-    if settings.experiment is not None:
-        shutil.copyfile(settings.experiment, settings.output_dir / "experiment.toml")
-    finish_tracing = start_tracing("learner")
-    asyncio.run(_serve(settings, learner, probe_tolerance=experiment.probe_nats))
-    finish_tracing()
+    place = RankSettings()
+    with join_ranks(rank=place.rank, size=place.world_size, local_rank=place.local_rank) as ranks:
+        learner = Learner(settings.weights, settings.output_dir, experiment, ranks)
+        if ranks.rank:
+            follow(learner, ranks)
+            return
+        if settings.experiment is not None:
+            shutil.copyfile(settings.experiment, settings.output_dir / "experiment.toml")
+        finish_tracing = start_tracing("learner")
+        leader = Leader(learner, ranks) if ranks.size > 1 else None
+        asyncio.run(_serve(settings, leader or learner, probe_tolerance=experiment.probe_nats))
+        if leader is not None:
+            leader.dismiss()
+        finish_tracing()
 
 
-async def _serve(settings: LearnerSettings, learner: Learner, *, probe_tolerance: float) -> None:
+async def _serve(settings: LearnerSettings, learner: Learner | Leader, *, probe_tolerance: float) -> None:
     address = _policy_address(settings)
     registry = CollectorRegistry()
     serial = SerialLearner(

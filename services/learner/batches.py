@@ -140,6 +140,21 @@ def loss_weights(sequences: Sequence[TrainingSequence], *, normalisation: str) -
     ]
 
 
+def share(lengths: Sequence[int], *, ranks: int) -> list[list[int]]:
+    """Which sequences each rank computes: the longest first, each for the rank with the fewest tokens so far.
+
+    >>> share([5, 9, 4], ranks=2)
+    [[1], [0, 2]]
+    """
+    shares: list[list[int]] = [[] for _ in range(ranks)]
+    tokens = [0] * ranks
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        rank = tokens.index(min(tokens))
+        shares[rank].append(index)
+        tokens[rank] += lengths[index]
+    return [sorted(mine) for mine in shares]
+
+
 def pack(sequences: Sequence[TrainingSequence], weights: Sequence[Floats], *, max_tokens: int) -> list[Pack]:
     """Few packs of at most `max_tokens`: the longest sequence first, each into the first pack that has room.
 

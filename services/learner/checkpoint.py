@@ -53,8 +53,11 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(folder)
+
+    def prepare(self) -> None:
+        """Makes the folder, or clears it of what an interrupted process left behind. Before anything else."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self._folder)
 
     def newest(self) -> Path | None:
         """The one to go on from, or None before the first."""

@@ -57,3 +57,20 @@ class LearnerSettings(BaseSettings):
         if self.tls_certificate is None:
             return None
         return Tls(authority=self.tls_authority, certificate=self.tls_certificate, key=self.tls_key)
+
+
+class RankSettings(BaseSettings):
+    """Which of several processes this one is: what torchrun sets. MASTER_ADDR and MASTER_PORT, its too, say where they
+    meet.
+
+    Attributes:
+        rank: number among all processes; 0 serves.
+        world_size: how many there are.
+        local_rank: number among those of this machine, which is that of its GPU.
+    """
+
+    model_config = SettingsConfigDict(extra="ignore")
+
+    rank: int = Field(default=0, ge=0)
+    world_size: int = Field(default=1, ge=1)
+    local_rank: int = Field(default=0, ge=0)

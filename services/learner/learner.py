@@ -9,8 +9,8 @@ Not for many threads: whoever owns a learner calls it from one.
 import logging
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from prover.training import LearnerState, StepMetrics
 from prover.trajectory import CreditedTrajectory, Turn, TurnCredit
-from services.learner.adapters import add_adapters
+from services.learner.adapters import add_adapters, merge_adapters
 from services.learner.batches import (
+    Floats,
     Pack,
     TrainingSequence,
     TrainingTurn,
@@ -29,6 +30,7 @@ from services.learner.batches import (
     pack,
     read_turn,
     read_turns,
+    share,
 )
 from services.learner.checkpoint import (
     Checkpoints,
@@ -39,46 +41,37 @@ from services.learner.checkpoint import (
     read_trainer,
 )
 from services.learner.experiment import Experiment
-from services.learner.loss import policy_loss
-from services.learner.model import load_model, may_pack, score
+from services.learner.model import load_model, may_pack
 from services.learner.optimizer import Optimizer
+from services.learner.passes import DTYPES, Passes, Sums
+from services.learner.ranks import Ranks, alone
 from services.learner.weights import read_manifest, version_after, write_weights
 
 _log = logging.getLogger(__name__)
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class StepRefused(Exception):
     """The step was not taken and nothing was changed. Says why."""
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Over the sampled tokens of a batch."""
-
-    loss: float = 0.0
-    clipped: float = 0.0
-    engine_kl: float = 0.0
-    reference_kl: float = 0.0
-    entropy: float = 0.0
-    tokens: int = 0
-    computed: int = 0
-
-
 class Learner:
     """Trains the weights of a folder. `output` gets checkpoints and versions; training goes on from what is there."""
 
-    def __init__(self, weights: Path, output: Path, experiment: Experiment) -> None:
-        """Raises ValueError where the folder holds no weights, or the output's checkpoint is of other ones."""
+    def __init__(self, weights: Path, output: Path, experiment: Experiment, ranks: Ranks | None = None) -> None:
+        """Raises ValueError where the folder holds no weights, or the output's checkpoint is of other ones. `ranks`:
+        where several processes train together, each makes the same calls on a learner of its own."""
         torch.manual_seed(experiment.seed)
         self._weights = weights
         self._versions = output / "versions"
         self._experiment = experiment
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._model = _prepare(weights, experiment).to(self._device)
-        self._reference = _reference(weights).to(self._device) if experiment.kl_weight else None
+        self._ranks = ranks or alone()
+        self._model = self._ranks.shard(_prepare(weights, experiment))
+        reference = self._ranks.shard(_reference(weights)) if experiment.kl_weight else None
+        self._held = reference is not None
+        self._passes = Passes(self._model, reference, experiment, self._ranks)
         self._optimizer = Optimizer(self._model, experiment)
         self._checkpoints = Checkpoints(output / "checkpoints")
+        self._ranks.first(self._checkpoints.prepare)
         start = str(read_manifest(weights)["version"])
         self._progress = Progress(step=0, start_version=start, last=None)
         self._published = self._checkpoints.published(Publication(version="", path=str(weights.resolve())))
@@ -110,7 +103,7 @@ class Learner:
             return repeated
         begun = time.monotonic()
         sequences = self._sequences(batch)
-        signal = self._reference is not None or any(sequence.advantages_N.any() for sequence in sequences)
+        signal = self._held or any(sequence.advantages_N.any() for sequence in sequences)
         sums = self._accumulate(self._packs(sequences), signal=signal)
         norm = self._update() if signal else 0.0
         metrics = StepMetrics(
@@ -120,12 +113,12 @@ class Learner:
             clip_fraction=sums.clipped / sums.tokens,
             engine_kl=sums.engine_kl / sums.tokens,
             entropy=sums.entropy / sums.tokens,
-            sampled_tokens=sums.tokens,
+            sampled_tokens=int(sums.tokens),
             sequences=len(sequences),
             padding=1 - sum(len(sequence.token_ids_S) for sequence in sequences) / sums.computed,
             seconds=time.monotonic() - begun,
             reference_kl=sums.reference_kl / sums.tokens,
-            computed_tokens=sums.computed,
+            computed_tokens=int(sums.computed),
         )
         self._watch(metrics)
         if signal:
@@ -140,14 +133,14 @@ class Learner:
     def save_version(self) -> Path:
         """Writes the present weights as a version of their own, for an engine to load. Raises WriteFailed."""
         folder = self._versions / self.state.version
-        dtype = _DTYPES[self._experiment.publish_dtype]
-        write_weights(folder, self._model, source=self._weights, version=self.state.version, dtype=dtype)
+        state = self._ranks.gather(self._model.state_dict())
+        self._ranks.first(lambda: self._write_version(folder, state))
         return folder.resolve()
 
     def mark_published(self, folder: Path) -> None:
         """The present weights serve now, from that folder. Raises WriteFailed."""
         publication = Publication(version=self.state.version, path=str(folder))
-        self._checkpoints.save_published(publication)
+        self._ranks.first(lambda: self._checkpoints.save_published(publication))
         self._published = publication
 
     def _sequences(self, batch: Sequence[CreditedTrajectory]) -> list[TrainingSequence]:
@@ -161,6 +154,14 @@ class Learner:
         self._check(sequences)
         return sequences
 
+    def _write_version(self, folder: Path, state: Mapping[str, Tensor]) -> None:
+        model = self._model
+        if self._experiment.lora_rank:
+            model = merge_adapters(_prepare(self._weights, self._experiment), state)
+            state = model.state_dict()
+        dtype = DTYPES[self._experiment.publish_dtype]
+        write_weights(folder, model, state, source=self._weights, version=self.state.version, dtype=dtype)
+
     def _check(self, sequences: Sequence[TrainingSequence]) -> None:
         config: Any = self._model.config
         limit = config.max_position_embeddings
@@ -173,59 +174,27 @@ class Learner:
                 raise ValueError(f"{where}: {len(tokens)} tokens in one context; expected at most {limit}")
 
     def _packs(self, sequences: Sequence[TrainingSequence]) -> list[Pack]:
+        """Of this rank's sequences; weighed in the whole batch."""
         weights = loss_weights(sequences, normalisation=self._experiment.normalisation)
+        mine = share([len(sequence.token_ids_S) for sequence in sequences], ranks=self._ranks.size)[self._ranks.rank]
+        return self._pack([sequences[index] for index in mine], [weights[index] for index in mine])
+
+    def _pack(self, sequences: Sequence[TrainingSequence], weights: Sequence[Floats]) -> list[Pack]:
         return pack(sequences, weights, max_tokens=self._experiment.pack_tokens if may_pack(self._model) else 1)
 
-    def _accumulate(self, packs: Sequence[Pack], *, signal: bool) -> _Sums:
-        """Adds up the gradient of the packs, and what there is to report."""
-        sums = _Sums()
+    def _accumulate(self, packs: Sequence[Pack], *, signal: bool) -> Sums:
         try:
-            for each in packs:
-                with torch.set_grad_enabled(signal):
-                    self._add(each, sums, signal=signal)
+            return self._passes.accumulate(packs, signal=signal)
         except BaseException:
             self._optimizer.forget()
             raise
-        return sums
-
-    def _add(self, each: Pack, sums: _Sums, *, signal: bool) -> None:
-        scored = self._score(self._model, each)
-        parts = policy_loss(
-            scored.logprobs_N,
-            sampling_logprobs_N=self._numbers(each.logprobs_N),
-            advantages_N=self._numbers(each.advantages_N),
-            weights_N=self._numbers(each.weights_N),
-            experiment=self._experiment,
-            reference_logprobs_N=self._reference_logprobs(each),
-        )
-        if signal:
-            parts.loss.backward()
-        sums.loss += parts.loss.item()
-        sums.clipped += parts.clipped_N.sum().item()
-        sums.engine_kl += parts.engine_kl_N.sum().item()
-        sums.reference_kl += parts.reference_kl_N.sum().item()
-        sums.entropy += scored.entropies_N.sum().item()
-        sums.tokens += len(each.sampled_N)
-        sums.computed += len(each.token_ids_T)
 
     def _score_turn(self, turn: TrainingTurn, number: int) -> tuple[float, ...]:
+        """All ranks score all of it: with sharded layers they compute together or not at all."""
         sequences = merge_turns([turn], trajectory=number)
         self._check(sequences)
-        with torch.no_grad():
-            packs = self._packs(sequences)
-            return tuple(value for each in packs for value in self._score(self._model, each).logprobs_N.tolist())
-
-    def _score(self, model: nn.Module, each: Pack) -> Any:
-        return score(model, each, device=self._device, dtype=_DTYPES[self._experiment.dtype])
-
-    def _reference_logprobs(self, each: Pack) -> Tensor | None:
-        if self._reference is None:
-            return None
-        with torch.no_grad():
-            return self._score(self._reference, each).logprobs_N
-
-    def _numbers(self, values: Any) -> Tensor:
-        return torch.from_numpy(values).to(self._device, torch.float32)
+        packs = self._pack(sequences, loss_weights(sequences, normalisation="token"))
+        return tuple(value for each in packs for value in self._passes.score(each).tolist())
 
     def _update(self) -> float:
         norm = self._optimizer.update()
@@ -263,13 +232,14 @@ class Learner:
             self._save()
 
     def _save(self) -> None:
-        self._checkpoints.save(
-            self._progress, trainable=self._optimizer.trainable, trainer={"optimizer": self._optimizer.state()}
-        )
+        trainable = self._ranks.gather(self._optimizer.trainable)
+        trainer = {"optimizer": self._optimizer.state(self._ranks)}
+        progress = self._progress
+        self._ranks.first(lambda: self._checkpoints.save(progress, trainable=trainable, trainer=trainer))
         self._unsaved = False
 
     def _resume(self) -> None:
-        newest = self._checkpoints.newest()
+        newest = self._ranks.first(self._checkpoints.newest)
         if newest is None:
             return
         progress = read_progress(newest)

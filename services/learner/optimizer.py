@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from services.learner.experiment import Experiment
+from services.learner.ranks import Ranks, divided_like, whole
 
 
 class Optimizer:
@@ -28,7 +29,7 @@ class Optimizer:
 
     def update(self) -> float:
         """One step. Returns the gradient's norm before it was bounded; where that is not finite, nothing is changed."""
-        norm = float(nn.utils.clip_grad_norm_(list(self.trainable.values()), self._max_norm))
+        norm = float(whole(nn.utils.clip_grad_norm_(list(self.trainable.values()), self._max_norm)))
         if math.isfinite(norm):
             self._adamw.step()
             self._schedule.step()
@@ -39,17 +40,26 @@ class Optimizer:
         """Throws away what was accumulated."""
         self._adamw.zero_grad(set_to_none=True)
 
-    def state(self) -> dict[str, object]:
-        """Everything but the parameters."""
-        return {"adamw": self._adamw.state_dict(), "schedule": self._schedule.state_dict()}
+    def state(self, ranks: Ranks) -> dict[str, object]:
+        """Everything but the parameters, undivided; on rank 0."""
+        adamw: Any = self._adamw.state_dict()
+        moments = {place: ranks.gather(values) for place, values in adamw["state"].items()}
+        return {"adamw": {**adamw, "state": moments}, "schedule": self._schedule.state_dict()}
 
     def restore(self, state: Mapping[str, Any], trainable: Mapping[str, Tensor]) -> None:
-        """Goes on from a saved state and its parameters. Raises ValueError where those are of another model."""
+        """Goes on from a saved state and its parameters, however many ranks saved them. Raises ValueError where those
+        are of another model."""
         if set(trainable) != set(self.trainable):
             different = sorted(set(trainable) ^ set(self.trainable))[:3]
             raise ValueError(f"checkpoint: other parameters than the model's, such as {different}; expected the same")
         with torch.no_grad():
             for name, parameter in self.trainable.items():
-                parameter.copy_(trainable[name])
-        self._adamw.load_state_dict(state["adamw"])
+                parameter.copy_(divided_like(trainable[name], parameter))
+        adamw = state["adamw"]
+        parameters = list(self.trainable.values())
+        moments = {
+            place: {key: divided_like(value, parameters[place]) for key, value in values.items()}
+            for place, values in adamw["state"].items()
+        }
+        self._adamw.load_state_dict({**adamw, "state": moments})
         self._schedule.load_state_dict(state["schedule"])

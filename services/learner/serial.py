@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from prover.policies.publish import Probe, Published, Publisher, PublishFailed
 from prover.training import LearnerState, StepMetrics
 from prover.trajectory import CreditedTrajectory, Turn
+from services.learner.leader import Leader
 from services.learner.learner import Learner
 
 _T = TypeVar("_T")
@@ -51,7 +52,7 @@ class SerialLearner:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Learner | Leader,
         publisher: Publisher,
         *,
         probe_tokens: tuple[int, ...],

@@ -1,15 +1,15 @@
 """Weights folders, as the embedded engine and vLLM load them: model.safetensors, config.json, the tokenizer's files,
 and prover.json with the version."""
 
-import copy
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from services.learner.folders import write_folder
 
@@ -43,24 +43,20 @@ def version_after(start: str, steps: int) -> str:
     return f"{start}+{steps}" if steps else start
 
 
-def write_weights(folder: Path, model: nn.Module, *, source: Path, version: str, dtype: torch.dtype) -> None:
-    """Writes a version. Everything but the numbers and the version is the source folder's own. Raises WriteFailed."""
-    plain: Any = _without_adapters(model)
-    state = {name: tensor.detach().to(dtype) for name, tensor in plain.state_dict().items()}
+def write_weights(
+    folder: Path, model: nn.Module, state: Mapping[str, Tensor], *, source: Path, version: str, dtype: torch.dtype
+) -> None:
+    """Writes a version: `state` is `model`'s, undivided. Everything but the numbers and the version is the source
+    folder's own. Raises WriteFailed."""
+    plain: Any = model
+    # A tensor under two names is written under one, as save_pretrained does where both are the same memory.
+    numbers = {name: tensor.to(dtype) for name, tensor in state.items() if name not in plain.all_tied_weights_keys}
 
     def fill(unfinished: Path) -> None:
-        plain.save_pretrained(str(unfinished), state_dict=state, max_shard_size="1000GB")
+        plain.save_pretrained(str(unfinished), state_dict=numbers, max_shard_size="1000GB")
         for path in source.iterdir():
             if path.is_file() and path.suffix in _COPIED and not path.name.endswith(".index.json"):
                 shutil.copyfile(path, unfinished / path.name)
         (unfinished / "prover.json").write_text(json.dumps({**read_manifest(source), "version": version}))
 
     write_folder(folder, fill)
-
-
-def _without_adapters(model: nn.Module) -> nn.Module:
-    merge = getattr(model, "merge_and_unload", None)
-    if merge is None:
-        return model
-    duplicate: Any = copy.deepcopy(model)
-    return duplicate.merge_and_unload()
