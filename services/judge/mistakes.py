@@ -26,10 +26,11 @@ _PRICE = 0.08
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scored:
+    """`taken`: its steps, as (where, action): the state's digest, or what was read where there is none."""
+
     score: float
     segment: Segment
-    actions: tuple[str, ...]
-    digest: str | None
+    taken: tuple[tuple[str, str], ...]
 
 
 def strayed(group: Group, limits: ProposeLimits) -> list[Proposal]:
@@ -116,18 +117,19 @@ def _drops(run: Trajectory, recorded: Chain | None) -> list[float]:
 
 def _scored(run: Trajectory, segment: Segment, losses: Sequence[float]) -> _Scored:
     inside = slice(segment.first_turn, segment.last_turn + 1)
-    actions = tuple(turn.action for turn in run.turns[inside] if turn.action is not None)
-    score = round(sum(losses[inside]) - _PRICE * (len(actions) - 1), 6)
-    return _Scored(score=score, segment=segment, actions=actions, digest=run.turns[segment.first_turn].digest)
+    done = tuple(
+        (turn.digest or turn.observation, turn.action) for turn in run.turns[inside] if turn.action is not None
+    )
+    score = round(sum(losses[inside]) - _PRICE * (len(done) - 1), 6)
+    return _Scored(score=score, segment=segment, taken=done)
 
 
 def _distinct(found: Sequence[_Scored], most: int) -> list[_Scored]:
     """The best, of equal ones the shorter and then the earlier; whatever the order of the runs."""
     chosen: list[_Scored] = []
-    for one in sorted(found, key=lambda one: (-one.score, len(one.segment), one.segment.first_turn, one.actions)):
+    for one in sorted(found, key=lambda one: (-one.score, len(one.segment), one.segment.first_turn, one.taken)):
         known = any(
-            one.segment.trajectory_id == other.segment.trajectory_id
-            or (one.actions == other.actions and one.digest is not None and one.digest == other.digest)
+            one.segment.trajectory_id == other.segment.trajectory_id or set(one.taken) & set(other.taken)
             for other in chosen
         )
         if not known and len(chosen) < most:
@@ -139,7 +141,7 @@ def _proposal(one: _Scored, judge: str, why: str) -> Proposal:
     first, last = one.segment.first_turn, one.segment.last_turn
     return Proposal(
         segment=one.segment,
-        failure_mode=f"a failed run did: {'; '.join(map(repr, one.actions))}",
+        failure_mode=f"a failed run did: {'; '.join(repr(action) for _, action in one.taken)}",
         reason=f"turns {first} to {last} of a failed run: {why}",
         judge=judge,
     )

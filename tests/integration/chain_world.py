@@ -22,6 +22,9 @@ TASK = Task(environment="chain", task_id="5/1,3", seed=7)
 PIVOTAL = Segment(trajectory_id="t0", first_turn=1, last_turn=1)
 """V before it is 0.25 and after it 0.5, where `chance` is 0.5."""
 
+LATE = replace(TASK, options={"traps": "late"})
+"""The same rooms, with traps that are felt at the end."""
+
 OPTIONS = Options(mode="fixed", samples=4, max_turns=20, policy="chain", max_tokens=32)
 _ROOM = re.compile(r"in room (\d+) of")
 
@@ -35,13 +38,17 @@ def door_text(context: str, *, seed: int, chance: float, draw: float) -> str:
 
 
 class ChainPolicy:
-    """A `Policy` in this process. `failures` of its completions get no answer, `pause_s` is what each one takes."""
+    """A `Policy` in this process. `failures` of its completions get no answer, `pause_s` is what each one takes.
+
+    With `wrong_in` it leaves nothing to chance: the wrong door in those rooms, the right one in all others.
+    """
 
     def __init__(self, *, chance: float = 0.5, version: str = "v0", seed: int = 0, pause_s: float = 0.0) -> None:
         self.chance = chance
         self.version = version
         self.pause_s = pause_s
         self.failures = 0
+        self.wrong_in: tuple[int, ...] | None = None
         self.contexts: list[str] = []
         self._random = random.Random(seed)
 
@@ -52,7 +59,10 @@ class ChainPolicy:
             raise PolicyError("chain: no answer; this one was told to fail")
         context = "".join(map(chr, context_token_ids))
         self.contexts.append(context)
-        text = door_text(context, seed=TASK.seed, chance=self.chance, draw=self._random.random())
+        chance = self.chance
+        if self.wrong_in is not None:
+            chance = 0.0 if int(_ROOM.findall(context)[-1]) in self.wrong_in else 1.0
+        text = door_text(context, seed=TASK.seed, chance=chance, draw=self._random.random())
         tokens = tuple(map(ord, text))
         logprobs = (math.log(0.5), *(0.0,) * (len(tokens) - 1))
         return Completion(
@@ -122,6 +132,16 @@ async def mixed_group(*, version: str = "v0", successes: int = 2, size: int = 8)
     won = [await played(ChainPolicy(chance=1.0, version=version), f"t{index}") for index in range(successes)]
     lost = [await played(ChainPolicy(chance=0.0, version=version), f"t{index}") for index in range(successes, size)]
     return Group(task=TASK, policy_version=version, trajectories=(*won, *lost))
+
+
+async def erring_group(task: Task = TASK) -> Group:
+    """Two successes, t0 and t1; t2 to t5 go wrong in room 1, t6 and t7 in room 3."""
+    rooms: list[tuple[int, ...]] = [(), (), (1,), (1,), (1,), (1,), (3,), (3,)]
+    policy = ChainPolicy()
+    members: list[Trajectory] = []
+    for index, policy.wrong_in in enumerate(rooms):
+        members.append(await played(policy, f"t{index}", task=task))
+    return Group(task=task, policy_version="v0", trajectories=tuple(members))
 
 
 def with_turn(group: Group, index: int, **changes: object) -> Group:
