@@ -34,6 +34,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
     from prover.training.command import train as run_training
     from prover.training.connect import Addresses
     from prover.training.experiment import read_experiment
+    from prover.training.publishing import NotPublished
     from prover.training.runs import RunRefused
     from prover.training.sampling import SamplingFailed
     from prover.training.tensorboard import TensorBoardMissing
@@ -53,6 +54,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
         run_training(config, experiment, settings, Console())
     except (
         GatewayUnreachable,
+        NotPublished,
         ProblemError,
         RpcError,
         RunRefused,

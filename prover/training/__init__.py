@@ -5,6 +5,7 @@ loop         a run, step by step; start reading there
 curriculum   which tasks come next
 sampling     groups from the rollout service, several at once
 crediting    groups in, credited trajectories out, through the gateway or by the group's own outcomes
+publishing   new weights into the engine, tried again
 evaluation   success on held-out tasks, with intervals
 records      what a step leaves behind
 runs         the folder of a run; resuming

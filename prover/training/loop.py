@@ -23,6 +23,7 @@ from prover.training.crediting import Credited, credit_groups, is_eligible
 from prover.training.curriculum import Outcome, Records, choose, learn
 from prover.training.evaluation import evaluate
 from prover.training.experiment import Experiment
+from prover.training.publishing import PAUSES_S, publish
 from prover.training.records import Evaluated, Groups, Phase, StepRecord
 from prover.training.runs import Run, RunRefused, State
 from prover.training.sampling import Batch, has_signal, sample_batch
@@ -57,28 +58,37 @@ class _Trained:
 class Trainer:
     """One run of an experiment. Single use."""
 
-    def __init__(self, experiment: Experiment, run: Run, services: Services, observers: Sequence[Observer]) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        run: Run,
+        services: Services,
+        observers: Sequence[Observer],
+        *,
+        publish_pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
         self._experiment = experiment
         self._run = run
         self._services = services
         self._observers = observers
+        self._pauses_s = publish_pauses_s
         self._state = State()
         self._pool = experiment.tasks.train_ids()
         self._families = dict(self._pool)
         self._last = time.monotonic()
 
     async def train(self) -> State:
-        """From where the run stands to its last step. Raises what a service raises; the run can be gone on with."""
+        """From where the run stands to its last step. Raises what a service raises, and NotPublished; the run can be
+        gone on with."""
         await self._recover()
         await self._evaluate()
         ahead: asyncio.Task[Batch] | None = None
         try:
             while self._state.step < self._experiment.steps:
                 step = self._state.step + 1
-                batch = await (ahead or self._start_sampling(step))
-                self._state = replace(self._state, records=self._learned(batch))
+                batch = await (ahead or self._start_sampling(step, self._state.records))
                 more = self._experiment.max_lag and step < self._experiment.steps
-                ahead = self._start_sampling(step + 1) if more else None
+                ahead = self._start_sampling(step + 1, self._learned(_outcomes(batch))) if more else None
                 credited = await self._credit(batch, step)
                 trained = await self._train(batch, credited, step)
                 await self._publish(trained, after=ahead)
@@ -110,14 +120,15 @@ class Trainer:
             return
         served = await self._services.rollouts.policy(timeout_s=_CALL_TIMEOUT_S)
         if served.version != learner.version:
-            await self._services.learner.publish(timeout_s=_STEP_TIMEOUT_S)
+            await self._published()
 
-    def _start_sampling(self, step: int) -> asyncio.Task[Batch]:
+    def _start_sampling(self, step: int, records: Records) -> asyncio.Task[Batch]:
+        """`records`: of all steps before; the same ones choose the same tasks, also in a run that was gone on with."""
         rollouts = self._experiment.rollouts
         count = rollouts.max_groups if rollouts.dynamic else rollouts.groups
         task_ids = choose(
             self._pool,
-            self._state.records,
+            records,
             count=count,
             seed=f"{self._experiment.seed}/{step}",
             settings=self._experiment.curriculum,
@@ -160,13 +171,13 @@ class Trainer:
             if after is not None:
                 await asyncio.wait([after])
             self._phase(record.step, "publishing", 0, 1)
-            published, seconds = await _timed(lambda: self._services.learner.publish(timeout_s=_STEP_TIMEOUT_S))
+            published, seconds = await _timed(self._published)
             record = _with_publish(record, published, seconds)
         now = time.monotonic()
         record = replace(record, seconds=now - self._last)
         self._last = now
         self._run.add(record)
-        self._save(replace(self._state, step=record.step, learner_step=trained.learner_step, pending=None))
+        self._save(State(step=record.step, learner_step=trained.learner_step, records=self._learned(record.outcomes)))
         for observer in self._observers:
             observer.recorded(record)
 
@@ -183,9 +194,12 @@ class Trainer:
         for observer in self._observers:
             observer.evaluated(evaluated)
 
-    def _learned(self, batch: Batch) -> Records:
+    async def _published(self) -> Published:
+        return await publish(self._services.learner, timeout_s=_STEP_TIMEOUT_S, pauses_s=self._pauses_s)
+
+    def _learned(self, outcomes: Sequence[Outcome]) -> Records:
         memory = self._experiment.curriculum.memory
-        return learn(self._state.records, _outcomes(batch), self._families, memory=memory)
+        return learn(self._state.records, outcomes, self._families, memory=memory)
 
     def _save(self, state: State) -> None:
         self._state = state

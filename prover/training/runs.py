@@ -40,7 +40,8 @@ class State:
         step: steps of the loop that are recorded.
         learner_step: optimizer steps of the learner after them.
         pending: the record of the step after, as far as it was known when the learner was asked to take it.
-        records: of tasks and families, for the curriculum.
+        records: of tasks and families, for the curriculum, after these steps: a step that is taken again draws the same
+            tasks again.
         status: "running" is also what a killed run says; whether somebody holds its lock tells the two apart.
         reason: why it failed.
     """

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 from pydantic import TypeAdapter
 
 from prover.policies.policy import PolicyInfo, Sampling
@@ -50,6 +51,7 @@ class World:
     sampling: int = 0
     most_sampling: int = 0
     kill_at: str = ""
+    failing_publishes: int = 0
 
     def reach(self, place: str) -> None:
         """Where a kill may strike."""
@@ -108,6 +110,11 @@ class Learner:
     async def publish(self, *, timeout_s: float) -> Published:
         world = self._world
         world.reach(f"before publish {world.steps}")
+        if world.failing_publishes:
+            world.failing_publishes -= 1
+            raise failed_call(
+                "LearnerService.Publish", grpc.StatusCode.FAILED_PRECONDITION, "publish of 'v1': ConnectError"
+            )
         world.served = world.steps
         world.reach(f"after publish {world.steps}")
         return Published(version=f"v{world.served}", weights_path="", probe_difference=0.001)
@@ -242,9 +249,9 @@ def metrics(step: int, *, engine_kl: float = 0.001) -> StepMetrics:
 
 def broken_call() -> RpcError:
     """What a client raises where every attempt of a group failed."""
-    import grpc
+    return failed_call("RolloutService.SampleGroup", grpc.StatusCode.ABORTED, "all 8 attempts failed")
 
-    error = grpc.aio.AioRpcError(
-        grpc.StatusCode.ABORTED, grpc.aio.Metadata(), grpc.aio.Metadata(), details="all 8 attempts failed"
-    )
-    return RpcError("RolloutService.SampleGroup", error)
+
+def failed_call(name: str, code: grpc.StatusCode, details: str) -> RpcError:
+    """What a client raises."""
+    return RpcError(name, grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details))

@@ -10,6 +10,7 @@ import pytest
 from prover.training.crediting import credit_groups
 from prover.training.evaluation import evaluate
 from prover.training.loop import Trainer
+from prover.training.publishing import NotPublished
 from prover.training.records import wilson
 from prover.training.runs import Run, RunRefused, State, list_runs, open_run
 from prover.training.sampling import SamplingFailed, has_signal, sample_batch
@@ -45,7 +46,8 @@ def opened(folder: Path, changed: dict[str, Any]) -> AbstractContextManager[Run]
 async def train(folder: Path, world: World, **changed: Any) -> tuple[State, Watcher]:
     watcher = Watcher()
     with opened(folder, changed) as run:
-        return await Trainer(experiment(**changed), run, world.services(), [watcher]).train(), watcher
+        trainer = Trainer(experiment(**changed), run, world.services(), [watcher], publish_pauses_s=(0.0, 0.0, 0.0))
+        return await trainer.train(), watcher
 
 
 async def test_a_run_samples_credits_trains_publishes_and_evaluates(tmp_path: Path) -> None:
@@ -87,6 +89,40 @@ async def test_a_run_that_is_killed_anywhere_goes_on_and_takes_every_step_once(
     assert [record.learner_step for record in records] == [1, 2, 3]
     assert [record.recovered for record in records] == [False, place != "before step 2", False]
     assert [each.step for each in Run(tmp_path / "run").evaluations()] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("place", ["before step 2", "after step 2", "before publish 2", "after publish 2"])
+async def test_a_run_that_is_killed_anywhere_draws_the_tasks_of_one_that_never_was(tmp_path: Path, place: str) -> None:
+    steady, stopped = World(), World(kill_at=place)
+    await train(tmp_path / "steady", steady)
+    with pytest.raises(Killed):
+        await train(tmp_path / "stopped", stopped)
+    await train(tmp_path / "stopped", stopped)
+    one, other = Run(tmp_path / "steady"), Run(tmp_path / "stopped")
+    assert [record.outcomes for record in other.records()] == [record.outcomes for record in one.records()]
+    assert one.state is not None and other.state is not None
+    assert other.state.records == one.state.records
+
+
+async def test_a_publish_that_fails_for_a_moment_is_tried_again(tmp_path: Path) -> None:
+    world = World(failing_publishes=3)
+    state, watcher = await train(tmp_path / "run", world)
+    assert (state.status, world.steps, world.served) == ("finished", 3, 3)
+    assert [record.published for record in watcher.records] == ["v1", "v2", "v3"]
+    assert world.log.count("before publish 1") == 4
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+async def test_an_engine_that_refuses_for_ever_stops_the_run_which_goes_on_later(tmp_path: Path, lag: int) -> None:
+    world = World(failing_publishes=1000)
+    with pytest.raises(NotPublished, match=r"in 4 tries; the last: .*ConnectError.*go on with the same command"):
+        await train(tmp_path / "run", world, max_lag=lag)
+    assert (world.steps, world.served) == (1, 0)
+    assert world.log.count("before publish 1") == 4
+    world.failing_publishes = 0
+    state, _ = await train(tmp_path / "run", world, max_lag=lag)
+    assert (state.step, world.steps, world.served) == (3, 3, 3)
+    assert [record.recovered for record in Run(tmp_path / "run").records()] == [True, False, False]
 
 
 async def test_lines_beyond_the_state_and_torn_ones_are_taken_back(tmp_path: Path) -> None:
