@@ -22,6 +22,9 @@ class Handler(BaseHTTPRequestHandler):
     pause_s = 0.0
 
     def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            self.send_error(404)
+            return
         card = {"id": "chain", "max_model_len": 100_000, "weights_version": self.weights_version}
         self._answer({"data": [card]})
 

@@ -20,6 +20,7 @@ from prover.store import open_store
 from prover.trajectory import Judgement, Proposal, Segment
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
 class JudgeService(judge_pb2_grpc.JudgeServiceServicer):
@@ -83,6 +84,10 @@ class Processes:
         changed = {f"PROVER_VERIFIER_{key.upper()}": str(value) for key, value in settings.items()}
         self._start(name, ["-m", "services.verifier", role], changed)
 
+    def start_module(self, name: str, module: list[str], settings: dict[str, str], *, tree: Path = ROOT) -> None:
+        """`python -m MODULE ARGUMENTS` with the code that lies in `tree`."""
+        self._start(name, ["-m", *module], {**settings, "PYTHONPATH": str(tree)}, folder=tree)
+
     def kill(self, name: str) -> None:
         """As kill -9 does."""
         process = self.running.pop(name)
@@ -115,10 +120,13 @@ class Processes:
         for name in list(self.running):
             self.kill(name)
 
-    def _start(self, name: str, arguments: list[str], settings: dict[str, str] | None = None) -> None:
+    def _start(
+        self, name: str, arguments: list[str], settings: dict[str, str] | None = None, *, folder: Path | None = None
+    ) -> None:
+        environment = {**self._environment, **(settings or {})}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, *arguments], env={**self._environment, **(settings or {})}, stdout=log, stderr=log
+                [sys.executable, *arguments], env=environment, cwd=folder, stdout=log, stderr=log
             )
 
 

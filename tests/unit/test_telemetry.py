@@ -5,12 +5,9 @@ import logging
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from trace_receiver import receive_traces
 
 from prover.telemetry import JsonLines, about, start_tracing
 
@@ -33,39 +30,6 @@ finish = start_tracing("judge")
 asyncio.run(call())
 finish()
 """
-
-
-class _Receiver(ThreadingHTTPServer):
-    """Keeps what was posted."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        super().__init__(("127.0.0.1", 0), _Keep)
-
-
-class _Keep(BaseHTTPRequestHandler):
-    server: _Receiver
-
-    def do_POST(self) -> None:
-        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
-
-
-@contextmanager
-def _receiver() -> Iterator[_Receiver]:
-    server = _Receiver()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _line(record: logging.LogRecord) -> dict[str, object]:
@@ -111,20 +75,15 @@ def test_without_an_address_nothing_is_traced(monkeypatch: pytest.MonkeyPatch) -
 def test_both_ends_of_a_call_are_in_one_trace() -> None:
     pytest.importorskip("opentelemetry.sdk", reason="OpenTelemetry is not installed")
     pytest.importorskip("opentelemetry.instrumentation.grpc", reason="its gRPC instrumentation is not installed")
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-    with _receiver() as receiver:
-        environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{receiver.server_port}"}
-        environment["OTEL_EXPORTER_OTLP_COMPRESSION"] = "none"
+    with receive_traces() as receiver:
+        environment = {**os.environ, **receiver.environment()}
         ran = subprocess.run(
             [sys.executable, "-c", _CALL], env=environment, capture_output=True, text=True, timeout=60, check=False
         )
         assert ran.returncode == 0, ran.stderr
-    requests = [ExportTraceServiceRequest.FromString(body) for body in receiver.bodies]
-    resources = [resource for request in requests for resource in request.resource_spans]
-    names = {item.value.string_value for r in resources for item in r.resource.attributes if item.key == "service.name"}
-    spans = [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
+    spans = receiver.spans()
+    names = {span.service for span in spans}
     assert names == {"prover-judge"}
-    assert len(spans) == 2 and len({span.trace_id for span in spans}) == 1
-    client, server = sorted(spans, key=lambda span: span.parent_span_id)
-    assert server.parent_span_id == client.span_id
+    assert len(spans) == 2 and len({span.trace for span in spans}) == 1
+    client, server = sorted(spans, key=lambda span: span.parent)
+    assert server.parent == client.id
