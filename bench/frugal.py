@@ -5,8 +5,9 @@ Every generated token is counted, rollouts and continuations alike; each method 
 score is the mean success over training. The controls stand beside: bonuses that nobody verified, random judges, judges
 that are wrong on purpose.
 
-    prover bench frugal                    # quick: the main methods, 15 minutes on 2 cores
-    prover bench frugal --full             # everything, above an hour; goes on where it was stopped
+    prover bench frugal                    # quick: the main methods at one rate, a few minutes on 2 cores
+    prover bench frugal --full             # everything, about an hour and a half; goes on where it was stopped
+    prover bench frugal --full --report    # writes the record of what has finished, and runs nothing
     prover bench frugal --first-seed 100   # other seeds
 """
 
@@ -60,16 +61,14 @@ class Job:
 
 def setups(*, full: bool) -> Mapping[str, Setup]:
     """The studies of a quick or a full run."""
-    methods, rates = (FULL, (0.005, 0.01, 0.02)) if full else (QUICK, (0.01,))
+    methods, rates = (FULL, (0.01, 0.02)) if full else (QUICK, (0.01,))
     chosen = {
         "unequal": Setup(study=UNEQUAL, budget=Budget(tokens=600_000), start=0.17, methods=methods, rates=rates),
     }
     if full:
-        household = Setup(
-            study=HOUSEHOLD, budget=Budget(tokens=300_000), start=0.2, methods=methods, rates=(0.005, 0.01, 0.02)
-        )
         steps = Setup(study=UNEQUAL, budget=Budget(steps=120), start=0.17, methods=EQUAL_STEPS, rates=(0.01,))
-        chosen |= {"household": household, "unequal, equal steps": steps}
+        household = Setup(study=HOUSEHOLD, budget=Budget(tokens=300_000), start=0.2, methods=methods, rates=rates)
+        chosen |= {"unequal, equal steps": steps, "household": household}
     return chosen
 
 
@@ -81,13 +80,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = setups(full=options.full)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     jobs = list(_jobs(chosen, seeds))
-    done = _run_all(jobs, full=options.full, processes=options.processes, kept=Path(options.kept))
-    rows = [row for name, setup in chosen.items() for row in _rows(name, setup, seeds, done)]
+    kept = Path(options.kept)
+    if not options.report:
+        _run_all(jobs, full=options.full, processes=options.processes, kept=kept)
+    done = _read(kept)
+    rows = [row for name, setup in chosen.items() for row in rows_of(name, setup, seeds, done)]
+    lacking = set(QUICK) - {row["method"] for row in rows if row["study"] == "unequal"}
+    if lacking:
+        raise SystemExit(f"frugal: no seed of {', '.join(sorted(lacking))} has finished yet; run it without --report")
     headline = _headline(rows)
     console = Console()
-    for name in chosen:
+    for name in dict.fromkeys(str(row["study"]) for row in rows):
         console.print(_table(name, rows))
-    settings = {"full": options.full, "seeds": list(seeds), "interval": "95%, Student's t over seeds"}
+    settings = {
+        "full": options.full,
+        "seeds": list(seeds),
+        "rates": {name: setup.rates for name, setup in chosen.items()},
+        "interval": "95%, Student's t over seeds",
+        "runs": f"{sum(job.key in done for job in jobs)} of {len(jobs)}",
+    }
     path = write_record("frugal", settings=settings, headline=headline, rows=rows)
     _plot(rows, path.with_suffix(".png"))
     console.print(json.dumps(headline, indent=1))
@@ -101,24 +112,36 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kept", default="out/frugal.jsonl", help="finished runs; a stopped benchmark goes on from it")
-    return parser.parse_args(argv)
+    parser.add_argument("--report", action="store_true", help="run nothing: report on the runs that have finished")
+    options = parser.parse_args(argv)
+    if options.seeds < 2:
+        parser.error(f"--seeds: was {options.seeds}; expected at least 2: an interval needs them")
+    return options
 
 
 def _jobs(chosen: Mapping[str, Setup], seeds: Sequence[int]) -> Iterator[Job]:
-    for seed in seeds:
-        for name, setup in chosen.items():
-            for method in setup.methods:
-                for rate in setup.rates:
-                    yield Job(setup=name, method=method, rate=rate, seed=seed)
+    """The methods that claims rest on first, for all seeds; then the others, seed by seed."""
+    jobs = [
+        Job(setup=name, method=method, rate=rate, seed=seed)
+        for seed in seeds
+        for name, setup in chosen.items()
+        for method in setup.methods
+        for rate in setup.rates
+    ]
+    yield from (job for job in jobs if job.setup == "unequal" and job.method in QUICK)
+    yield from (job for job in jobs if job.setup != "unequal" or job.method not in QUICK)
 
 
-def _run_all(jobs: Sequence[Job], *, full: bool, processes: int, kept: Path) -> dict[str, dict[str, float]]:
-    """Results by job key. Each finished run is appended to `kept` at once."""
-    done: dict[str, dict[str, float]] = {}
-    if kept.exists():
-        for line in kept.read_text().splitlines():
-            entry = json.loads(line)
-            done[entry["key"]] = entry["result"]
+def _read(kept: Path) -> dict[str, dict[str, float]]:
+    """Results of the runs that have finished, by job key."""
+    if not kept.exists():
+        return {}
+    return {entry["key"]: entry["result"] for entry in map(json.loads, kept.read_text().splitlines())}
+
+
+def _run_all(jobs: Sequence[Job], *, full: bool, processes: int, kept: Path) -> None:
+    """Each finished run is appended to `kept` at once."""
+    done = _read(kept)
     kept.parent.mkdir(parents=True, exist_ok=True)
     missing = [job for job in jobs if job.key not in done]
     with (
@@ -129,11 +152,9 @@ def _run_all(jobs: Sequence[Job], *, full: bool, processes: int, kept: Path) -> 
         bar = progress.add_task("training runs", total=len(jobs), completed=len(jobs) - len(missing))
         running = {pool.submit(_train, job, full): job for job in missing}
         for future in as_completed(running):
-            done[running[future].key] = future.result()
             file.write(json.dumps({"key": running[future].key, "result": future.result()}) + "\n")
             file.flush()
             progress.advance(bar)
-    return done
 
 
 def _train(job: Job, full: bool) -> dict[str, float]:
@@ -151,35 +172,47 @@ def _train(job: Job, full: bool) -> dict[str, float]:
     }
 
 
-def _rows(
+def rows_of(
     name: str, setup: Setup, seeds: Sequence[int], done: Mapping[str, Mapping[str, float]]
 ) -> Iterator[dict[str, object]]:
-    """One row a method, at its best rate, with the difference to GRPO paired by seed."""
-    results = {
-        method: max(
-            (
-                [done[Job(setup=name, method=method, rate=rate, seed=seed).key] for seed in seeds]
-                for rate in setup.rates
-            ),
-            key=lambda runs: statistics.fmean(run["score"] for run in runs),
-        )
-        for method in setup.methods
-    }
-    base = [run["score"] for run in results["grpo"]]
-    for method, runs in results.items():
-        scores = [run["score"] for run in runs]
-        difference = interval([score - other for score, other in zip(scores, base, strict=True)])
+    """One row a method, at its best rate, with the difference to GRPO paired by seed.
+
+    A method counts with the seeds that have finished at every rate, so that no rate is chosen on fewer.
+    """
+    base = _at_best_rate(name, setup, "grpo", seeds, done)
+    for method in setup.methods:
+        rate, runs = _at_best_rate(name, setup, method, seeds, done)
+        if not runs:
+            continue
+        scores = [run["score"] for run in runs.values()]
+        paired = [run["score"] - base[1][seed]["score"] for seed, run in runs.items() if seed in base[1]]
         yield {
             "study": name,
             "method": method,
+            "rate": rate,
+            "seeds": list(runs),
             "score": round(statistics.fmean(scores), 4),
             "standard_error": round(statistics.stdev(scores) / len(scores) ** 0.5, 4) if len(scores) > 1 else None,
-            "above_grpo": [round(value, 4) for value in difference],
-            "final": round(statistics.fmean(run["final"] for run in runs), 4),
-            "continuation_share": round(statistics.fmean(run["continuation_share"] for run in runs), 4),
-            "eligible_share": round(statistics.fmean(run["eligible_share"] for run in runs), 4),
+            "above_grpo": [round(value, 4) for value in interval(paired)] if len(paired) > 1 else None,
+            "final": round(statistics.fmean(run["final"] for run in runs.values()), 4),
+            "continuation_share": round(statistics.fmean(run["continuation_share"] for run in runs.values()), 4),
+            "eligible_share": round(statistics.fmean(run["eligible_share"] for run in runs.values()), 4),
             "scores": [round(score, 4) for score in scores],
         }
+
+
+def _at_best_rate(
+    name: str, setup: Setup, method: str, seeds: Sequence[int], done: Mapping[str, Mapping[str, float]]
+) -> tuple[float, dict[int, Mapping[str, float]]]:
+    """The rate with the highest mean score, and its runs by seed."""
+
+    def key(rate: float, seed: int) -> str:
+        return Job(setup=name, method=method, rate=rate, seed=seed).key
+
+    whole = [seed for seed in seeds if all(key(rate, seed) in done for rate in setup.rates)]
+    by_rate = {rate: {seed: done[key(rate, seed)] for seed in whole} for rate in setup.rates}
+    best = max(by_rate, key=lambda rate: sum(run["score"] for run in by_rate[rate].values()))
+    return best, by_rate[best]
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -219,12 +252,12 @@ def _table(name: str, rows: Sequence[Mapping[str, object]]) -> Table:
     for row in rows:
         if row["study"] != name:
             continue
-        difference, low, high = json.loads(json.dumps(row["above_grpo"]))
+        difference = json.loads(json.dumps(row["above_grpo"]))
         table.add_row(
             str(row["method"]),
             f"{row['score']:.3f}",
             f"{row['standard_error']}",
-            f"{difference:+.3f} ({low:+.3f} to {high:+.3f})",
+            "{:+.3f} ({:+.3f} to {:+.3f})".format(*difference) if difference else "",
             f"{row['continuation_share']:.1%} of tokens",
             f"{row['eligible_share']:.1%} of groups",
         )

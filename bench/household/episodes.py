@@ -28,7 +28,36 @@ class Played:
         return int(self.length.sum())
 
 
-def play(network: Network, worlds: Worlds, study: Study, rng: np.random.Generator, *, keep: bool = True) -> Played:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How N episodes ended: turns played (N,), whether they succeeded (N,)."""
+
+    length: Ints
+    success: Bools
+
+    @property
+    def tokens(self) -> int:
+        """Generated tokens: one a turn."""
+        return int(self.length.sum())
+
+
+def finish(network: Network, worlds: Worlds, study: Study, rng: np.random.Generator) -> Ended:
+    """Plays every episode to its end as `play` does, and keeps nothing of it. Episodes that succeeded stay so."""
+    length = np.zeros(len(worlds), dtype=np.int64)
+    success = worlds.success.copy()
+    live = np.flatnonzero(~success & (worlds.turn < study.max_turns))
+    current = worlds.take(live)
+    while len(live):
+        current, _ = step(current, network.sample(features(current), rng))
+        length[live] += 1
+        success[live] = current.success
+        going = np.flatnonzero(~current.success & (current.turn < study.max_turns))
+        if len(going) < len(live):
+            live, current = live[going], current.take(going)
+    return Ended(length=length, success=success)
+
+
+def play(network: Network, worlds: Worlds, study: Study, rng: np.random.Generator) -> Played:
     """Plays every episode to its end; the step limit counts turns that are already used."""
     count, limit = len(worlds), study.max_turns
     xs: list[Floats] = []
@@ -43,11 +72,10 @@ def play(network: Network, worlds: Worlds, study: Study, rng: np.random.Generato
         chosen_x = features(current.take(live))
         chosen = network.sample(chosen_x, rng)
         after, accepted = step(current.take(live), chosen)
-        if keep:
-            states.append(current)
-            xs.append(_scatter(chosen_x, live, count))
-            actions.append(_scatter(chosen, live, count))
-            valid.append(_scatter(accepted, live, count))
+        states.append(current)
+        xs.append(_scatter(chosen_x, live, count))
+        actions.append(_scatter(chosen, live, count))
+        valid.append(_scatter(accepted, live, count))
         length[live] += 1
         success[live] = after.success
         current = _put(current, live, after)
@@ -61,16 +89,6 @@ def play(network: Network, worlds: Worlds, study: Study, rng: np.random.Generato
         success=success,
         states=(*states, current),
     )
-
-
-def value(network: Network, worlds: Worlds, study: Study, rng: np.random.Generator, *, samples: int) -> Floats:
-    """Monte-Carlo estimate of the probability of success from each world, shape (N,). Worlds that succeeded: 1."""
-    rows = np.repeat(np.arange(len(worlds)), samples)
-    open_rows = rows[~worlds.success[rows]]
-    won = np.repeat(worlds.success.astype(float), samples)
-    if len(open_rows):
-        won[~worlds.success[rows]] = play(network, worlds.take(open_rows), study, rng, keep=False).success
-    return won.reshape(len(worlds), samples).mean(axis=1)
 
 
 def _scatter(values: np.ndarray, rows: Ints, count: int) -> np.ndarray:

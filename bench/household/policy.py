@@ -1,5 +1,7 @@
 """A policy network of one hidden layer, with Adam: shared by all steps, as a language model's weights are."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,15 +12,17 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 
 class Network:
-    """tanh layer, softmax over actions. Weights start small: the first policy is nearly uniform."""
+    """tanh layer, softmax over actions, in float32. Weights start small: the first policy is nearly uniform."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.weights: list[Floats] = [
-            rng.normal(0.0, FEATURES**-0.5, (FEATURES, HIDDEN)),
-            np.zeros(HIDDEN),
-            rng.normal(0.0, 0.1 * HIDDEN**-0.5, (HIDDEN, ACTIONS)),
-            np.zeros(ACTIONS),
-        ]
+    def __init__(self, rng: np.random.Generator, *, weights: Sequence[Floats] | None = None) -> None:
+        """Random weights, or a copy of those given; no optimizer state either way."""
+        drawn: Sequence[Floats] = weights or (
+            rng.normal(0.0, FEATURES**-0.5, (FEATURES, HIDDEN)).astype(np.float32),
+            np.zeros(HIDDEN, dtype=np.float32),
+            rng.normal(0.0, 0.1 * HIDDEN**-0.5, (HIDDEN, ACTIONS)).astype(np.float32),
+            np.zeros(ACTIONS, dtype=np.float32),
+        )
+        self.weights: list[Floats] = [weight.copy() for weight in drawn]
         self._first = [np.zeros_like(weight) for weight in self.weights]
         self._second = [np.zeros_like(weight) for weight in self.weights]
         self._steps = 0
@@ -30,7 +34,7 @@ class Network:
     def sample(self, x: Floats, rng: np.random.Generator) -> Ints:
         """One action a row."""
         cumulative = np.cumsum(self.probabilities(x), axis=1)
-        draws = rng.random((len(x), 1)) * cumulative[:, -1:]
+        draws = rng.random((len(x), 1), dtype=np.float32) * cumulative[:, -1:]
         return np.minimum((draws > cumulative).sum(axis=1), ACTIONS - 1)
 
     def ascend(self, x: Floats, actions: Ints, advantages: Floats, *, rate: float) -> None:
@@ -38,17 +42,11 @@ class Network:
         hidden = self._hidden(x)
         towards = -_softmax(hidden @ self.weights[2] + self.weights[3])
         towards[np.arange(len(x)), actions] += 1.0
-        towards *= advantages[:, None] / len(x)
+        towards *= (advantages[:, None] / len(x)).astype(np.float32)
         back = (towards @ self.weights[2].T) * (1.0 - hidden**2)
         self._adam([x.T @ back, back.sum(axis=0), hidden.T @ towards, towards.sum(axis=0)], rate)
 
-    def reset_optimizer(self) -> None:
-        """Forgets Adam's moments."""
-        self._first = [np.zeros_like(weight) for weight in self.weights]
-        self._second = [np.zeros_like(weight) for weight in self.weights]
-        self._steps = 0
-
-    def _adam(self, gradients: list[NDArray[np.float64]], rate: float) -> None:
+    def _adam(self, gradients: list[NDArray[np.floating]], rate: float) -> None:
         self._steps += 1
         for index, gradient in enumerate(gradients):
             self._first[index] = _BETA1 * self._first[index] + (1 - _BETA1) * gradient

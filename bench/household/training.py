@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from bench.household.episodes import Played, play
-from bench.household.methods import AUDIT_SHARE, Judge, Method
+from bench.household.episodes import Played, finish, play
+from bench.household.methods import Judge, Method
 from bench.household.policy import Network
 from bench.household.world import Floats, Ints, Study, Worlds, draw
 from prover.credit.record import audited_bonus
@@ -70,11 +71,16 @@ class Run:
         self._rng = np.random.default_rng([seed, 1])
         self._judge_rng = np.random.default_rng([seed, 2])
         self._record: list[float] = []
-        self.network = _warm(study, seed, start)
+        self.network = Network(np.random.default_rng(0), weights=_warm_weights(study, seed, start))
         self.tally = Tally()
 
     def train(self, budget: Budget) -> None:
         """Steps until the budget is used up."""
+        if self._method.train_continuations and self._method.samples < 2:
+            raise ValueError(
+                f"samples: was {self._method.samples} with train_continuations; expected at least 2: "
+                "one continuation has no sibling to be better than"
+            )
         while not budget.is_used_up(self.tally.tokens, self.tally.steps):
             self._step()
 
@@ -94,72 +100,104 @@ class Run:
         tally.curve.append((tally.tokens, float(rollouts.success.mean())))
 
     def _credit(self, rollouts: Played, advantages: Floats, judge: Judge) -> list[Batch]:
-        batches: list[Batch] = []
-        for anchor in _anchors(rollouts):
-            turns = np.flatnonzero(rollouts.valid[anchor, : rollouts.length[anchor] - 1])
-            if not len(turns):
-                continue
-            self.tally.eligible += 1
-            gains = self._gains(rollouts, anchor, turns)
-            chosen = _choose(judge, gains, self._judge_rng)
-            turn, length = int(turns[chosen]), int(rollouts.length[anchor])
-            bonus, extra = self._bonus(rollouts, anchor, turn, float(gains[chosen]))
-            batches += extra
+        proposals = self._propose(rollouts, judge)
+        self.tally.eligible += len(proposals)
+        drawn = self._rng.random(len(proposals)) < self._method.audited_share
+        audits = [index for index in range(len(proposals)) if drawn[index]]
+        deltas, batches = self._verify(rollouts, [proposals[index][:2] for index in audits])
+        verified = dict(zip(audits, deltas, strict=True))
+        for index, (anchor, turn, gain) in enumerate(proposals):
+            bonus = self._bonus(gain, verified.get(index))
             if self._method.pay == "spread":
+                length = int(rollouts.length[anchor])
                 advantages[anchor, :length] += bonus / length
             else:
                 advantages[anchor, turn] += bonus
         return batches
 
-    def _gains(self, rollouts: Played, anchor: int, turns: Ints) -> Floats:
-        states = [rollouts.states[turn].take(np.array([anchor])) for turn in range(int(rollouts.length[anchor]))]
-        worlds = _stack(states)
-        copies = worlds.take(np.repeat(np.arange(len(worlds)), GAIN_SAMPLES))
-        played = play(self.network, copies, self._study, self._judge_rng, keep=False)
-        values = played.success.reshape(len(worlds), GAIN_SAMPLES).mean(axis=1)
-        return values[turns + 1] - values[turns]
+    def _propose(self, rollouts: Played, judge: Judge) -> list[tuple[int, int, float]]:
+        """Anchor, turn and the turn's true gain (0 where nobody needs it), of every eligible group."""
+        rng = self._judge_rng
+        turns = {
+            anchor: np.flatnonzero(rollouts.valid[anchor, : rollouts.length[anchor] - 1])
+            for anchor in _anchors(rollouts)
+        }
+        turns = {anchor: found for anchor, found in turns.items() if len(found)}
+        right = {anchor: bool(rng.random() < judge.right) for anchor in turns}
+        looks = judge.otherwise == "worst" or self._method.pay == "exact"
+        gains = self._gains(rollouts, {anchor: turns[anchor] for anchor in turns if looks or right[anchor]})
+        proposals: list[tuple[int, int, float]] = []
+        for anchor, found in turns.items():
+            known = gains.get(anchor, np.zeros(len(found)))
+            chosen = _choose(known, "best" if right[anchor] else judge.otherwise, rng)
+            proposals.append((anchor, int(found[chosen]), float(known[chosen])))
+        return proposals
 
-    def _bonus(self, rollouts: Played, anchor: int, turn: int, gain: float) -> tuple[float, list[Batch]]:
+    def _gains(self, rollouts: Played, turns: Mapping[int, Ints]) -> dict[int, Floats]:
+        """V(after) - V(before) of those turns of those episodes, all played together."""
+        if not turns:
+            return {}
+        lengths = {anchor: int(rollouts.length[anchor]) for anchor in turns}
+        worlds = _stack(
+            [rollouts.states[turn].take(np.array([anchor])) for anchor in turns for turn in range(lengths[anchor])]
+        )
+        copies = worlds.take(np.repeat(np.arange(len(worlds)), GAIN_SAMPLES))
+        won = finish(self.network, copies, self._study, self._judge_rng).success
+        values = won.reshape(len(worlds), GAIN_SAMPLES).mean(axis=1)
+        starts = np.cumsum([0, *lengths.values()])
+        return {
+            anchor: values[start + found + 1] - values[start + found]
+            for start, (anchor, found) in zip(starts, turns.items(), strict=False)
+        }
+
+    def _bonus(self, gain: float, delta: float | None) -> float:
+        """What a proposal earns: `gain` is true, `delta` what verification said of it (None: it was not verified)."""
         method = self._method
         if method.pay in ("constant", "spread"):
-            return method.weight, []
+            return method.weight
         if method.pay == "exact":
-            return method.weight * max(0.0, gain), []
+            return method.weight * max(0.0, gain)
         if method.pay == "audited":
-            extra: list[Batch] = []
-            if self._rng.random() < AUDIT_SHARE:
-                delta, extra = self._verify(rollouts, anchor, turn)
-                self._record.append(delta)
-            return audited_bonus(self._record, weight=method.weight), extra
-        delta, extra = self._verify(rollouts, anchor, turn)
-        return method.weight * (delta if method.pay == "signed" else max(0.0, delta)), extra
+            self._record += [] if delta is None else [delta]
+            return audited_bonus(self._record, weight=method.weight)
+        if delta is None:
+            return 0.0
+        return method.weight * (delta if method.pay == "signed" else max(0.0, delta))
 
-    def _verify(self, rollouts: Played, anchor: int, turn: int) -> tuple[float, list[Batch]]:
+    def _verify(self, rollouts: Played, turns: list[tuple[int, int]]) -> tuple[list[float], list[Batch]]:
+        """Delta of each (anchor, turn), and the continuations to train on; all are played together."""
         samples = self._method.samples
-        rates: list[float] = []
+        if not turns or not samples:
+            return [0.0] * len(turns), []
+        starts = _stack(
+            [
+                rollouts.states[boundary].take(np.full(samples, anchor))
+                for anchor, turn in turns
+                for boundary in (turn, turn + 1)
+            ]
+        )
         batches: list[Batch] = []
-        for boundary in (turn, turn + 1):
-            worlds = rollouts.states[boundary].take(np.full(samples, anchor))
-            played = play(self.network, worlds, self._study, self._rng, keep=self._method.train_continuations)
-            self.tally.continuation_tokens += played.tokens
-            rates.append(float(played.success.mean()))
-            if self._method.train_continuations and samples > 1:
-                batches.append(_batch(played, _group_advantages(played, size=samples)))
-        return rates[1] - rates[0], batches
+        if self._method.train_continuations:
+            played = play(self.network, starts, self._study, self._rng)
+            batches.append(_batch(played, _group_advantages(played, size=samples)))
+        else:
+            played = finish(self.network, starts, self._study, self._rng)
+        self.tally.continuation_tokens += played.tokens
+        rates = played.success.reshape(len(turns), 2, samples).mean(axis=2)
+        return [float(delta) for delta in rates[:, 1] - rates[:, 0]], batches
 
 
-def _warm(study: Study, seed: int, start: float) -> Network:
+@lru_cache(maxsize=4)
+def _warm_weights(study: Study, seed: int, start: float) -> tuple[Floats, ...]:
     """The common start: plain GRPO from a random network until it succeeds at the rate `start`."""
     rng = np.random.default_rng([seed, 0])
     network = Network(rng)
-    while True:
+    while finish(network, draw(study, 1000, rng), study, rng).success.mean() < start:
         tasks = draw(study, 16, rng)
         rollouts = play(network, tasks.take(np.repeat(np.arange(16), GROUP_SIZE)), study, rng)
-        if play(network, draw(study, 1000, rng), study, rng, keep=False).success.mean() >= start:
-            network.reset_optimizer()
-            return network
         batch = _batch(rollouts, _group_advantages(rollouts))
         network.ascend(batch.x, batch.actions, batch.advantages, rate=0.01)
+    return tuple(network.weights)
 
 
 def _group_advantages(played: Played, *, size: int = GROUP_SIZE, normalise: bool = False) -> Floats:
@@ -182,15 +220,14 @@ def _anchors(rollouts: Played) -> list[int]:
     return found
 
 
-def _choose(judge: Judge, gains: Floats, rng: np.random.Generator) -> int:
-    if rng.random() < judge.right:
-        return int(gains.argmax())
-    others: Mapping[str, int] = {
+def _choose(gains: Floats, how: str, rng: np.random.Generator) -> int:
+    choices: Mapping[str, int] = {
+        "best": int(gains.argmax()),
         "random": int(rng.integers(len(gains))),
         "worst": int(gains.argmin()),
         "first": 0,
     }
-    return others[judge.otherwise]
+    return choices[how]
 
 
 def _batch(played: Played, advantages: Floats) -> Batch:

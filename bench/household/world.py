@@ -19,7 +19,7 @@ KINDS = 5
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,36 +126,29 @@ def needs_hot(kind: Ints) -> Bools:
     return (kind == 3) | (kind == 4)
 
 
-FEATURES = 6 * PLACES + KINDS + 6
+FEATURES = 6 * PLACES + KINDS + 7
 
 
-def features(worlds: Worlds) -> Floats:
+def features(worlds: Worlds) -> NDArray[np.float32]:
     """What the policy may know, shape (N, FEATURES): nothing of a place that has not been searched."""
     rows = np.arange(len(worlds))
-    eye = np.eye(PLACES)
     seen_object = worlds.searched[rows, worlds.hidden] & ~worlds.holding
     sink_known = (worlds.kind != 4) | worlds.searched[rows, worlds.sink]
-    flags: Floats = np.stack(
-        [
-            worlds.holding,
-            worlds.clean,
-            worlds.hot,
-            seen_object & (worlds.place == worlds.hidden),
-            worlds.place == worlds.target,
-            (worlds.place == worlds.sink) & sink_known,
-        ],
-        axis=1,
-    ).astype(np.float64)
-    return np.concatenate(
-        [
-            eye[worlds.place],
-            eye[worlds.target],
-            eye[worlds.hidden] * seen_object[:, None],
-            eye[worlds.sink] * (sink_known & needs_clean(worlds.kind))[:, None],
-            eye[worlds.stove] * needs_hot(worlds.kind)[:, None],
-            worlds.searched.astype(np.float64),
-            np.eye(KINDS)[worlds.kind],
-            flags,
-        ],
-        axis=1,
-    )
+    hot_wanted = needs_hot(worlds.kind)
+    x = np.zeros((len(worlds), FEATURES), dtype=np.float32)
+    x[rows, worlds.place] = 1.0
+    x[rows, PLACES + worlds.target] = 1.0
+    x[rows, 2 * PLACES + worlds.hidden] = seen_object
+    x[rows, 3 * PLACES + worlds.sink] = sink_known & needs_clean(worlds.kind)
+    x[rows, 4 * PLACES + worlds.stove] = hot_wanted
+    x[:, 5 * PLACES : 6 * PLACES] = worlds.searched
+    x[rows, 6 * PLACES + worlds.kind] = 1.0
+    flags = x[:, 6 * PLACES + KINDS :]
+    flags[:, 0] = worlds.holding
+    flags[:, 1] = worlds.clean
+    flags[:, 2] = worlds.hot
+    flags[:, 3] = seen_object & (worlds.place == worlds.hidden)
+    flags[:, 4] = worlds.place == worlds.target
+    flags[:, 5] = (worlds.place == worlds.sink) & sink_known
+    flags[:, 6] = (worlds.place == worlds.stove) & hot_wanted
+    return x

@@ -1,10 +1,12 @@
 """The studies' household: its rules, and that a run counts every token that it generates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bench.frugal import interval
-from bench.household.episodes import play
+from bench.frugal import Job, interval, rows_of, setups
+from bench.household.episodes import finish, play
 from bench.household.methods import GOOD, Judge, Method, audited, verified
 from bench.household.policy import Network
 from bench.household.training import Budget, Run
@@ -37,25 +39,16 @@ def test_an_object_that_must_be_hot_cannot_be_put_down_cold() -> None:
 def test_the_policy_sees_nothing_of_a_place_that_was_not_searched() -> None:
     worlds = draw(UNEQUAL, 500, np.random.default_rng(0))
     unseen = worlds.take(np.flatnonzero((worlds.kind == 1) & (worlds.hidden != worlds.place)))
-    elsewhere = Worlds(
-        **{
-            name: (getattr(unseen, name) if name != "hidden" else (unseen.place + 1) % 8)
-            for name in Worlds.__dataclass_fields__
-        }
-    )
+    elsewhere = replace(unseen, hidden=(unseen.place + 1) % 8)
     assert np.array_equal(features(unseen), features(elsewhere))
 
 
 def test_the_step_limit_counts_turns_that_are_used_already() -> None:
     rng = np.random.default_rng(1)
     worlds = draw(UNEQUAL, 50, rng)
-    late = Worlds(
-        **{
-            name: (getattr(worlds, name) if name != "turn" else worlds.turn + 20)
-            for name in Worlds.__dataclass_fields__
-        }
-    )
-    assert play(Network(rng), late, UNEQUAL, rng).length.max() <= UNEQUAL.max_turns - 20
+    late = replace(worlds, turn=worlds.turn + 20)
+    for play_on in (play, finish):
+        assert play_on(Network(rng), late, UNEQUAL, rng).length.max() <= UNEQUAL.max_turns - 20
 
 
 def test_the_gradient_step_raises_what_has_an_advantage() -> None:
@@ -85,3 +78,29 @@ def test_an_interval_of_one_value_claims_nothing() -> None:
     mean, low, high = interval([0.1, 0.2, 0.3])
     assert (mean, high - mean) == (pytest.approx(0.2), pytest.approx(4.303 * 0.1 / 3**0.5, rel=1e-3))
     assert low < 0.0 < high
+
+
+def test_one_continuation_a_side_cannot_be_trained_on() -> None:
+    run = Run(UNEQUAL, audited(GOOD, samples=1, train=True), rate=0.01, seed=0, start=0.03)
+    with pytest.raises(ValueError, match=r"samples: was 1 .* expected at least 2"):
+        run.train(Budget(tokens=1_000))
+
+
+def test_a_method_counts_with_the_seeds_that_have_finished_at_every_rate() -> None:
+    setup = setups(full=True)["unequal"]
+    scores = {
+        ("grpo", 0.01): (0.5, 0.4, 0.9),
+        ("grpo", 0.02): (0.3, 0.3),
+        ("audited", 0.01): (0.6, 0.6, 0.6),
+        ("audited", 0.02): (0.7, 0.8, 0.9),
+    }
+    unchanging = {"final": 1.0, "continuation_share": 0.0, "eligible_share": 0.1}
+    done = {
+        Job(setup="unequal", method=method, rate=rate, seed=seed).key: {"score": score, **unchanging}
+        for (method, rate), found in scores.items()
+        for seed, score in enumerate(found)
+    }
+    grpo, better = rows_of("unequal", setup, range(3), done)
+    assert (grpo["method"], grpo["rate"], grpo["seeds"]) == ("grpo", 0.01, [0, 1])
+    assert (better["method"], better["rate"], better["seeds"]) == ("audited", 0.02, [0, 1, 2])
+    assert better["above_grpo"] == [pytest.approx(value, abs=1e-4) for value in interval([0.2, 0.4])]
