@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from bench.learner_answers import MARK
+from prover.training.learner_experiment import LearnerExperiment
 from prover.trajectory import CreditedTrajectory, Task, Trajectory, TrajectoryCredit, Turn, TurnCredit
-from services.learner.experiment import Experiment
 from services.learner.learner import Learner
 
 LEARNING_RATE = 1e-4
@@ -218,7 +218,7 @@ def main() -> None:
     """Arguments: side, weights, output, trajectories, seed."""
     side, weights, output, trajectories, seed = sys.argv[1:]
     torch.set_num_threads(1)
-    experiment = Experiment(learning_rate=LEARNING_RATE, checkpoint_every=1_000_000)
+    experiment = LearnerExperiment(learning_rate=LEARNING_RATE, checkpoint_every=1_000_000)
     learner = Learner(Path(weights), Path(output), experiment)
     vocabulary = json.loads((Path(weights) / "config.json").read_text())["vocab_size"]
     batch = draw_batch(learner, trajectories=int(trajectories), vocabulary=vocabulary, seed=int(seed))

@@ -6,14 +6,14 @@ from pathlib import Path
 import torch
 from tiny_policy import random_trajectory
 
-from services.learner.experiment import Experiment
+from prover.training.learner_experiment import LearnerExperiment
 from services.learner.learner import Learner
 
 STEPS = 12
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    learner = Learner(Path(sys.argv[1]), Path(sys.argv[2]), Experiment(learning_rate=1e-2, warmup_steps=4))
+    learner = Learner(Path(sys.argv[1]), Path(sys.argv[2]), LearnerExperiment(learning_rate=1e-2, warmup_steps=4))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while learner.state.step < STEPS:

@@ -9,6 +9,7 @@ publishing   new weights into the engine, tried again
 evaluation   success on held-out tasks, with intervals
 records      what a step leaves behind
 runs         the folder of a run; resuming
+learner_experiment  the learner's own knobs
 learner      what the learner tells of itself
 connect      the services, on this machine or elsewhere
 display, tensorboard, metrics, report: those who watch

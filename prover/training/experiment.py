@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from prover.training.learner_experiment import check_knobs
 from prover.trajectory import Task
 
 MAX_POOL = 100_000
@@ -160,7 +161,7 @@ class Experiment(_Section):
         max_lag: 0 is synchronous. 1 samples batch n + 1 while batch n is verified and trained on, so that a batch is
             at most one publish old when it is trained on.
         engine_kl_alert: nats a sampled token between engine and trainer, above which a step is marked.
-        learner: knobs of the learner (services/learner/experiment.py); for "remote" services it has its own.
+        learner: knobs of the learner (learner_experiment.py); for "remote" services it has its own.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -180,6 +181,7 @@ class Experiment(_Section):
     def _the_learner_is_ours_to_tell(self) -> "Experiment":
         if self.learner and self.services == "remote":
             raise ValueError("learner: was given with services = 'remote'; expected it in the learner's own experiment")
+        check_knobs(self.learner)
         return self
 
 

@@ -12,8 +12,8 @@ from prover.policies.addresses import parse_addresses
 from prover.policies.publish import SharedStorage
 from prover.rpc.servers import Server
 from prover.telemetry import log_as_json, start_tracing
+from prover.training.learner_experiment import read_learner_experiment
 from services.learner.config import LearnerSettings, RankSettings
-from services.learner.experiment import read_experiment
 from services.learner.grpc_server import learner_service
 from services.learner.leader import Leader, follow
 from services.learner.learner import Learner
@@ -28,7 +28,7 @@ def main() -> None:
     log_as_json("learner", level=settings.log_level)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     disable_progress_bar()
-    experiment = read_experiment(settings.experiment)
+    experiment = read_learner_experiment(settings.experiment)
     place = RankSettings()
     with join_ranks(rank=place.rank, size=place.world_size, local_rank=place.local_rank) as ranks:
         learner = Learner(settings.weights, settings.output_dir, experiment, ranks)

@@ -1,5 +1,5 @@
 """Where the learner is and what it works on. Read from the environment in `__main__` only. What is tried in training
-is an experiment: see experiment.py.
+is an experiment: see prover/training/learner_experiment.py.
 
 Two more than ten settings: TLS is three.
 """

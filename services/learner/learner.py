@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from prover.training import LearnerState, StepMetrics
+from prover.training.learner_experiment import LearnerExperiment
 from prover.trajectory import CreditedTrajectory, Turn, TurnCredit
 from services.learner.adapters import add_adapters, merge_adapters
 from services.learner.batches import (
@@ -40,7 +41,6 @@ from services.learner.checkpoint import (
     read_trainable,
     read_trainer,
 )
-from services.learner.experiment import Experiment
 from services.learner.model import load_model, may_pack
 from services.learner.optimizer import Optimizer
 from services.learner.passes import DTYPES, Passes, Sums
@@ -57,7 +57,7 @@ class StepRefused(Exception):
 class Learner:
     """Trains the weights of a folder. `output` gets checkpoints and versions; training goes on from what is there."""
 
-    def __init__(self, weights: Path, output: Path, experiment: Experiment, ranks: Ranks | None = None) -> None:
+    def __init__(self, weights: Path, output: Path, experiment: LearnerExperiment, ranks: Ranks | None = None) -> None:
         """Raises ValueError where the folder holds no weights, or the output's checkpoint is of other ones. `ranks`:
         where several processes train together, each makes the same calls on a learner of its own."""
         torch.manual_seed(experiment.seed)
@@ -258,7 +258,7 @@ def _read_unscored(turn: Turn, *, where: str) -> TrainingTurn:
     return read_turn(replace(turn, logprobs=unscored), TurnCredit(advantage=0.0, token_advantages=None), where=where)
 
 
-def _prepare(weights: Path, experiment: Experiment) -> nn.Module:
+def _prepare(weights: Path, experiment: LearnerExperiment) -> nn.Module:
     model: Any = load_model(weights)
     if experiment.activation_checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})

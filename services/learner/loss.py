@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.learner.experiment import Experiment
+from prover.training.learner_experiment import LearnerExperiment
 
 _MAX_LOG_RATIO = 20.0
 """exp(20) is far beyond any clip, and finite."""
@@ -38,7 +38,7 @@ def policy_loss(
     sampling_logprobs_N: Tensor,
     advantages_N: Tensor,
     weights_N: Tensor,
-    experiment: Experiment,
+    experiment: LearnerExperiment,
     reference_logprobs_N: Tensor | None = None,
 ) -> TokenLoss:
     """The surrogate of PPO (arXiv 1707.06347) with a low and a high clip of their own (DAPO, arXiv 2503.14476):

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from services.learner.experiment import Experiment
+from prover.training.learner_experiment import LearnerExperiment
 from services.learner.ranks import Ranks, divided_like, whole
 
 
 class Optimizer:
     """Gradients are accumulated by `backward`, elsewhere; `update` uses them up."""
 
-    def __init__(self, model: nn.Module, experiment: Experiment) -> None:
+    def __init__(self, model: nn.Module, experiment: LearnerExperiment) -> None:
         self.trainable = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self._max_norm = experiment.max_gradient_norm
         self._adamw = torch.optim.AdamW(

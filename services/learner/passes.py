@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from prover.training.learner_experiment import LearnerExperiment
 from services.learner.batches import Pack
-from services.learner.experiment import Experiment
 from services.learner.loss import policy_loss
 from services.learner.model import Scored, score
 from services.learner.ranks import Ranks
@@ -37,7 +37,9 @@ class Sums:
 class Passes:
     """What a model, and the reference that it may be held to, make of packs."""
 
-    def __init__(self, model: nn.Module, reference: nn.Module | None, experiment: Experiment, ranks: Ranks) -> None:
+    def __init__(
+        self, model: nn.Module, reference: nn.Module | None, experiment: LearnerExperiment, ranks: Ranks
+    ) -> None:
         self._model = model
         self._reference = reference
         self._experiment = experiment

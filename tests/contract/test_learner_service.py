@@ -17,8 +17,8 @@ from prover.policies.publish import SharedStorage
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import LearnerClient, RpcError
 from prover.rpc.servers import Server
+from prover.training.learner_experiment import LearnerExperiment
 from prover.trajectory import Turn
-from services.learner.experiment import Experiment
 from services.learner.grpc_server import learner_service
 from services.learner.learner import Learner
 from services.learner.metrics import LearnerMetrics
@@ -49,7 +49,7 @@ async def client(
     weights: Path, tmp_path: Path, engine: str, registry: CollectorRegistry
 ) -> AsyncIterator[LearnerClient]:
     serial = SerialLearner(
-        Learner(weights, tmp_path / "out", Experiment(learning_rate=1e-2)),
+        Learner(weights, tmp_path / "out", LearnerExperiment(learning_rate=1e-2)),
         SharedStorage(engine),
         probe_tokens=tokenize_probe(weights),
         probe_tolerance=1e-3,

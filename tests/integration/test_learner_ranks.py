@@ -18,8 +18,8 @@ from tiny_policy import random_trajectory, write_tiny_weights
 from prover.local.stack import free_port
 from prover.rpc.channels import open_channel
 from prover.rpc.clients import LearnerClient, RpcError
+from prover.training.learner_experiment import read_learner_experiment
 from prover.trajectory import CreditedTrajectory
-from services.learner.experiment import read_experiment
 from services.learner.learner import Learner
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +117,7 @@ async def test_two_processes_take_the_steps_of_one(tmp_path: Path, experiment: s
     weights = write_tiny_weights(tmp_path / "weights")
     with serve(tiny_engine_app(weights)) as engine:
         job = Job(tmp_path, weights, engine=engine, experiment=experiment)
-        alone = Learner(weights, tmp_path / "alone", read_experiment(tmp_path / "experiment.toml"))
+        alone = Learner(weights, tmp_path / "alone", read_learner_experiment(tmp_path / "experiment.toml"))
         try:
             async with job.client() as client:
                 for step, batch in enumerate(BATCHES):
@@ -139,7 +139,7 @@ async def test_two_processes_take_the_steps_of_one(tmp_path: Path, experiment: s
 
 async def test_a_rank_that_dies_ends_the_job_which_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     weights = write_tiny_weights(tmp_path / "weights")
-    alone = Learner(weights, tmp_path / "alone", read_experiment(_written(tmp_path / "e.toml", WHOLE)))
+    alone = Learner(weights, tmp_path / "alone", read_learner_experiment(_written(tmp_path / "e.toml", WHOLE)))
     for batch in BATCHES:
         alone.step(batch)
     job = Job(tmp_path, weights, experiment=WHOLE)
@@ -157,7 +157,7 @@ async def test_a_rank_that_dies_ends_the_job_which_goes_on_from_its_checkpoint(t
     finally:
         job.stop()
     # What two saved, one goes on with: checkpoints do not depend on how many there are.
-    single = Learner(weights, tmp_path / "out", read_experiment(tmp_path / "experiment.toml"))
+    single = Learner(weights, tmp_path / "out", read_learner_experiment(tmp_path / "experiment.toml"))
     assert single.state.step == 3
     single.step(BATCHES[3])
     assert_close(single.save_version(), alone.save_version())

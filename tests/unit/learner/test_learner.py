@@ -13,14 +13,14 @@ import torch
 from safetensors.torch import load_file
 from tiny_policy import random_trajectory, write_tiny_weights
 
+from prover.training.learner_experiment import LearnerExperiment, read_learner_experiment
 from prover.trajectory import CreditedTrajectory, Turn, TurnCredit
 from services.engine.weights import load_weights
-from services.learner.experiment import Experiment, read_experiment
 from services.learner.folders import WriteFailed
 from services.learner.learner import Learner, StepRefused
 from services.learner.weights import version_after
 
-FAST = Experiment(learning_rate=1e-2)
+FAST = LearnerExperiment(learning_rate=1e-2)
 BATCH = tuple(random_trajectory(seed) for seed in range(6))
 
 
@@ -287,9 +287,9 @@ def test_an_experiment_with_an_unknown_key_is_refused_by_name(tmp_path: Path) ->
     path = tmp_path / "experiment.toml"
     path.write_text("learning_rat = 0.1\n")
     with pytest.raises(ValueError, match="learning_rat"):
-        read_experiment(path)
+        read_learner_experiment(path)
     path.write_text('learning_rate = 0.1\nratio = "trainer"\n')
-    assert read_experiment(path) == Experiment(learning_rate=0.1, ratio="trainer")
+    assert read_learner_experiment(path) == LearnerExperiment(learning_rate=0.1, ratio="trainer")
 
 
 def test_weights_without_a_version_are_refused(weights: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from services.learner.experiment import Experiment
+from prover.training.learner_experiment import LearnerExperiment
 from services.learner.loss import TokenLoss, policy_loss
 
 Floats = NDArray[np.float64]
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 lengths = st.integers(1, 12)
 seeds = st.integers(0, 2**32 - 1)
 experiments = st.builds(
-    Experiment,
+    LearnerExperiment,
     ratio=st.sampled_from(["engine", "trainer"]),
     clip_low=st.floats(0.05, 0.5),
     clip_high=st.floats(0.05, 0.5),
@@ -39,7 +39,7 @@ def draw_tokens(seed: int, count: int) -> dict[str, Floats]:
     }
 
 
-def expected_loss(tokens: dict[str, Floats], experiment: Experiment, held: Floats) -> float:
+def expected_loss(tokens: dict[str, Floats], experiment: LearnerExperiment, held: Floats) -> float:
     """The formula of the docstring, token by token. `held` are the log-probabilities that count as constant."""
     total = 0.0
     for index, logprob in enumerate(tokens["logprobs_N"]):
@@ -58,7 +58,7 @@ def expected_loss(tokens: dict[str, Floats], experiment: Experiment, held: Float
     return total
 
 
-def compute(tokens: dict[str, Floats], experiment: Experiment) -> tuple[TokenLoss, torch.Tensor]:
+def compute(tokens: dict[str, Floats], experiment: LearnerExperiment) -> tuple[TokenLoss, torch.Tensor]:
     tensors = {name: torch.tensor(values, dtype=torch.float64) for name, values in tokens.items()}
     logprobs_N = tensors.pop("logprobs_N").requires_grad_()
     reference = tensors.pop("reference_logprobs_N")
@@ -72,14 +72,14 @@ def compute(tokens: dict[str, Floats], experiment: Experiment) -> tuple[TokenLos
 
 
 @given(seeds, lengths, experiments)
-def test_the_loss_is_the_formula(seed: int, count: int, experiment: Experiment) -> None:
+def test_the_loss_is_the_formula(seed: int, count: int, experiment: LearnerExperiment) -> None:
     tokens = draw_tokens(seed, count)
     loss, _ = compute(tokens, experiment)
     assert loss.loss.item() == pytest.approx(expected_loss(tokens, experiment, tokens["logprobs_N"]), abs=1e-9)
 
 
 @given(seeds, lengths, experiments)
-def test_its_gradient_is_that_of_finite_differences(seed: int, count: int, experiment: Experiment) -> None:
+def test_its_gradient_is_that_of_finite_differences(seed: int, count: int, experiment: LearnerExperiment) -> None:
     tokens = draw_tokens(seed, count)
     loss, logprobs_N = compute(tokens, experiment)
     loss.loss.backward()
@@ -100,14 +100,14 @@ def test_its_gradient_is_that_of_finite_differences(seed: int, count: int, exper
 
 @given(seeds, lengths)
 def test_clipped_tokens_get_no_gradient_and_only_they(seed: int, count: int) -> None:
-    loss, logprobs_N = compute(draw_tokens(seed, count), Experiment())
+    loss, logprobs_N = compute(draw_tokens(seed, count), LearnerExperiment())
     loss.loss.backward()
     assert logprobs_N.grad is not None
     assert torch.equal(loss.clipped_N, logprobs_N.grad == 0)
 
 
 @given(seeds, lengths, experiments)
-def test_divergences_are_never_negative(seed: int, count: int, experiment: Experiment) -> None:
+def test_divergences_are_never_negative(seed: int, count: int, experiment: LearnerExperiment) -> None:
     loss, _ = compute(draw_tokens(seed, count), experiment)
     assert loss.engine_kl_N.min() >= 0
     assert loss.reference_kl_N.min() >= 0
@@ -116,13 +116,13 @@ def test_divergences_are_never_negative(seed: int, count: int, experiment: Exper
 def test_an_engine_that_agrees_has_no_divergence_and_nothing_is_clipped() -> None:
     tokens = draw_tokens(0, 5)
     tokens["sampling_logprobs_N"] = tokens["logprobs_N"]
-    loss, _ = compute(tokens, Experiment())
+    loss, _ = compute(tokens, LearnerExperiment())
     assert loss.engine_kl_N.tolist() == [0.0] * 5
     assert not loss.clipped_N.any()
 
 
 def test_the_high_clip_stops_what_went_up_enough_and_the_low_clip_what_went_down_enough() -> None:
-    experiment = Experiment(clip_low=0.2, clip_high=0.4)
+    experiment = LearnerExperiment(clip_low=0.2, clip_high=0.4)
     ratios = np.array([1.39, 1.41, 0.81, 0.79, 1.5, 0.5])
     tokens = {
         "logprobs_N": np.log(ratios),
@@ -136,7 +136,7 @@ def test_the_high_clip_stops_what_went_up_enough_and_the_low_clip_what_went_down
 
 
 def test_importance_weights_are_cut_at_the_cap() -> None:
-    experiment = Experiment(ratio="trainer", importance_cap=2.0)
+    experiment = LearnerExperiment(ratio="trainer", importance_cap=2.0)
     tokens = {
         "logprobs_N": np.array([0.0, 0.0]),
         "sampling_logprobs_N": np.array([-5.0, 1.0]),
@@ -153,7 +153,7 @@ def test_importance_weights_are_cut_at_the_cap() -> None:
 def test_log_probabilities_that_are_worlds_apart_stay_finite() -> None:
     tokens = draw_tokens(0, 2)
     tokens["sampling_logprobs_N"] = np.array([-5000.0, 5000.0])
-    loss, logprobs_N = compute(tokens, Experiment(kl_weight=0.1))
+    loss, logprobs_N = compute(tokens, LearnerExperiment(kl_weight=0.1))
     loss.loss.backward()
     assert logprobs_N.grad is not None
     assert torch.isfinite(loss.loss)

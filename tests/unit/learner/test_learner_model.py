@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tiny_policy import random_trajectory, write_tiny_weights
 from transformers import AutoModelForCausalLM, MistralConfig, MistralForCausalLM
 
+from prover.training.learner_experiment import LearnerExperiment
 from prover.trajectory import CreditedTrajectory
 from services.learner.batches import TrainingTurn, loss_weights, merge_turns, pack, read_turns
-from services.learner.experiment import Experiment
 from services.learner.loss import policy_loss
 from services.learner.model import load_model, may_pack, score
 
@@ -58,7 +58,7 @@ def ours(
             sampling_logprobs_N=torch.tensor(each.logprobs_N),
             advantages_N=torch.tensor(each.advantages_N),
             weights_N=torch.tensor(each.weights_N),
-            experiment=Experiment(),
+            experiment=LearnerExperiment(),
         ).loss
         loss.backward()
         total += loss.item()

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from typer.testing import CliRunner
 
+from prover.cli import app
 from prover.credit.modes import MODES
 from prover.training.experiment import Experiment, learner_toml, read_experiment
-from services.learner.experiment import Experiment as LearnerExperiment
+from prover.training.learner_experiment import LearnerExperiment, read_learner_experiment
 from tests.unit.training.fakes import experiment
 
 SHIPPED = sorted((Path(__file__).parents[3] / "configs").glob("*.toml"))
@@ -20,6 +22,29 @@ def test_every_shipped_experiment_can_be_read_by_loop_and_learner(path: Path) ->
     assert shipped.name == path.stem
     assert shipped.credit.mode in MODES
     LearnerExperiment.model_validate(tomllib.loads(learner_toml(shipped.learner)))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SHIPPED if "[learner]" in path.read_text()], ids=lambda path: path.stem
+)
+def test_a_wrong_knob_of_the_learner_stops_a_run_before_anything_starts(path: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / path.name
+    wrong.write_text(path.read_text().replace("learning_rate", "learning_rat"))
+    arguments = ["train", str(wrong), "--runs-dir", str(tmp_path / "runs")]
+    answer = CliRunner().invoke(app, arguments)
+    assert answer.exit_code == 1
+    assert f"{wrong}: " in answer.stderr
+    assert "learner.learning_rat: the learner has no such knob; expected some of learning_rate, " in answer.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_knob_of_the_wrong_kind_is_named_with_what_was_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"learner\.learning_rate: was 'fast'; Input should be a valid number"):
+        experiment(learner={"learning_rate": "fast"})
+    path = tmp_path / "learner.toml"
+    path.write_text("clip_low = 2\n")
+    with pytest.raises(ValueError, match=r"learner\.toml: learner\.clip_low: was 2; Input should be less than 1"):
+        read_learner_experiment(path)
 
 
 def test_there_is_a_shipped_experiment() -> None:

@@ -1,6 +1,7 @@
-"""What is tried: the knobs of training, from a TOML file. Unknown keys are rejected; the file is kept with the output.
+"""The learner's knobs, from a TOML file of its own. Unknown keys are rejected; the file is kept with the output.
 
-Where things are (addresses, folders) are settings, in config.py, and never mixed with these.
+Here, and not in the learner, so that `prover train` finds a wrong knob before it starts a process. Where things are
+(addresses, folders) are settings, and never mixed with these.
 """
 
 import tomllib
@@ -8,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 PROBE_NATS: Mapping[str, float] = {"float32": 0.05, "bfloat16": 0.5}
 """How far the right weights may be from the trainer's log-probabilities, by what they were published in. In bfloat16
 0.34 nats were measured (docs/vllm.md), and 3.4 and more with the wrong ones."""
 
 
-class Experiment(BaseModel):
+class LearnerExperiment(BaseModel):
     """The defaults train the embedded policy.
 
     Attributes:
@@ -72,11 +73,28 @@ class Experiment(BaseModel):
         return PROBE_NATS[self.publish_dtype] if self.probe_tolerance is None else self.probe_tolerance
 
 
-def read_experiment(path: Path | None) -> Experiment:
+def check_knobs(values: Mapping[str, object]) -> LearnerExperiment:
+    """Raises ValueError naming every key that is none, with those that are, and every value that cannot be."""
+    unknown = sorted(set(values) - set(LearnerExperiment.model_fields))
+    if unknown:
+        known = ", ".join(LearnerExperiment.model_fields)
+        raise ValueError(
+            f"learner.{', learner.'.join(unknown)}: the learner has no such knob; expected some of {known}"
+        )
+    try:
+        return LearnerExperiment.model_validate(values)
+    except ValidationError as error:
+        wrong = [
+            f"learner.{'.'.join(map(str, one['loc']))}: was {one['input']!r}; {one['msg']}" for one in error.errors()
+        ]
+        raise ValueError("; ".join(wrong)) from error
+
+
+def read_learner_experiment(path: Path | None) -> LearnerExperiment:
     """None is the defaults. Raises ValueError naming file and key."""
     if path is None:
-        return Experiment()
+        return LearnerExperiment()
     try:
-        return Experiment.model_validate(tomllib.loads(path.read_text()))
+        return check_knobs(tomllib.loads(path.read_text()))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
