@@ -33,6 +33,9 @@ def options_to_json(options: Options) -> dict[str, Json]:
         "allowed_lag": options.allowed_lag,
         "reward_range": list(options.reward_range),
         "keep_continuations": options.keep_continuations,
+        "proposals": options.proposals,
+        "credit": options.credit,
+        "budget": options.budget,
     }
 
 

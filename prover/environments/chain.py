@@ -2,11 +2,11 @@
 
     task_id "6/2,4": six rooms, numbered from 0; in rooms 2 and 4 one of the doors is a trap
 
-Every other door leads one room on, and the last room's doors lead out. A trap ends the episode; with the task's option
-{"traps": "late"} it lets one go on, and the last door turns out to be shut: a mistake with a way ahead of it. Which door
-of a pivotal room is right follows from the task's seed and is not told. For a policy that picks the right door of room j
-with probability q_j the value of room i is the product of q_j over the pivotal rooms j >= i, and 0 once trapped: what
-verification estimates can be held against the truth.
+Every other door leads one room on, and the last room's doors lead out. A trap ends the episode; with the task's
+option {"traps": "late"} it lets one go on, and the last door turns out to be shut: a mistake with a way ahead of it.
+Which door of a pivotal room is right follows from the task's seed and is not told. For a policy that picks the right
+door of room j with probability q_j the value of room i is the product of q_j over the pivotal rooms j >= i, and 0 once
+trapped: what verification estimates can be held against the truth.
 """
 
 import hashlib

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from prover.analysis import Analysis, Options, Round
 from prover.lifecycle import Status
+from prover.protocol import check_protocol
 from prover.trajectory import Group, Judgement, Outcome, Trajectory, TrajectoryCredit, Verification
 
 GROUP: TypeAdapter[Group] = TypeAdapter(Group)
@@ -44,18 +45,24 @@ def plain(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def analysis(analysis_id: str, record: Mapping[str, str]) -> Analysis:
-    """An analysis from its record."""
-    decoded: dict[str, Any] = {
-        name: adapter.validate_json(record[name]) for name, adapter in _FIELDS.items() if name in record
-    }
+    """An analysis from its record. Raises NewerAnalysis where this process cannot read it and a later one can."""
+    protocol = int(record.get("protocol", 1))
+    try:
+        decoded: dict[str, Any] = {
+            name: adapter.validate_json(record[name]) for name, adapter in _FIELDS.items() if name in record
+        }
+        status = Status(record["status"])
+    except ValueError:
+        check_protocol(protocol)
+        raise
     return Analysis(
         id=analysis_id,
-        status=Status(record["status"]),
+        status=status,
         policy_version=record["policy_version"],
         created_at=float(record["created_at"]),
         updated_at=float(record["updated_at"]),
         attempts=int(record["attempts"]),
-        protocol=int(record.get("protocol", 1)),
+        protocol=protocol,
         error=record.get("error"),
         note=record.get("note"),
         **decoded,

@@ -108,10 +108,10 @@ class Sweep:
         patience_s = min(self._idle_s * analysis.attempts, _LONGEST_PATIENCE_S)
         attempts = await self._store.note_attempt(analysis.id, patience_s=patience_s)
         if attempts <= _ATTEMPTS:
-            _log.info("analysis %s is idle in %s; attempt %d", analysis.id, analysis.status.value, attempts)
+            _log.info("idle in %s; attempt %d", analysis.status.value, attempts, extra={"analysis": analysis.id})
             await self._queue.analyze(analysis.id)
             return False
-        _log.error("analysis %s is given up in %s", analysis.id, analysis.status.value)
+        _log.error("given up in %s", analysis.status.value, extra={"analysis": analysis.id})
         return await self._store.move(analysis.id, Status.FAILED, error=_reason(analysis))
 
 
@@ -124,7 +124,8 @@ def _reason(analysis: Analysis) -> str:
             f"{analysis.options.policy!r} answers (/readyz)"
         ),
     }
+    newer = f" It needs protocol {analysis.protocol}: older processes leave it." if analysis.protocol > 1 else ""
     return (
         f"no progress in state {analysis.status.value} after {_ATTEMPTS} attempts; look at "
-        f"{where[analysis.status]}. Submit the group again once that works"
+        f"{where[analysis.status]}.{newer} Submit the group again once that works"
     )

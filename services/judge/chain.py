@@ -34,11 +34,11 @@ class Chain:
 
     def along(self, trajectory: Trajectory) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Value and distance before each turn of a successful trajectory of the group, and at its end."""
-        return self.values_along(trajectory), tuple(self.distances[state] for state in _path(trajectory))
+        return self.values_along(trajectory), tuple(self.distances[state] for state in states_along(trajectory))
 
     def values_along(self, trajectory: Trajectory) -> tuple[float, ...]:
         """The value before each turn of any trajectory of the group, and at its end."""
-        return tuple(self.values[state] for state in _path(trajectory))
+        return tuple(self.values[state] for state in states_along(trajectory))
 
 
 def chain(group: Group, *, prior: float) -> Chain | None:
@@ -51,12 +51,12 @@ def chain(group: Group, *, prior: float) -> Chain | None:
         return None
     moves: Counter[tuple[State, State]] = Counter()
     for trajectory in group.trajectories:
-        path = _path(trajectory)
-        moves.update(pairwise(path))
+        moves.update(pairwise(states_along(trajectory)))
     return Chain(values=_values(moves, group, prior), distances=_distances(moves))
 
 
-def _path(trajectory: Trajectory) -> list[State]:
+def states_along(trajectory: Trajectory) -> list[State]:
+    """The state before each turn, and the end."""
     end = WON if trajectory.success else LOST
     return [*(("state", turn.digest or "") for turn in trajectory.turns), ("end", end)]
 

@@ -134,9 +134,10 @@ async def mixed_group(*, version: str = "v0", successes: int = 2, size: int = 8)
     return Group(task=TASK, policy_version=version, trajectories=(*won, *lost))
 
 
-async def erring_group(task: Task = TASK) -> Group:
-    """Two successes, t0 and t1; t2 to t5 go wrong in room 1, t6 and t7 in room 3."""
-    rooms: list[tuple[int, ...]] = [(), (), (1,), (1,), (1,), (1,), (3,), (3,)]
+async def erring_group(task: Task = TASK, *, pivots: tuple[int, int] = (1, 3)) -> Group:
+    """Two successes, t0 and t1; t2 to t5 go wrong in the first pivotal room, t6 and t7 in the second."""
+    first, second = pivots
+    rooms: list[tuple[int, ...]] = [(), (), (first,), (first,), (first,), (first,), (second,), (second,)]
     policy = ChainPolicy()
     members: list[Trajectory] = []
     for index, policy.wrong_in in enumerate(rooms):

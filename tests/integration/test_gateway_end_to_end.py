@@ -6,39 +6,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 from chain_world import OPTIONS, PIVOTAL, mixed_group
-from verifier_processes import JudgeService, Processes, serve_judge
+from rest_system import System
+from verifier_processes import JudgeService, serve_judge
 
 from prover.client import Advantages, AsyncProverClient, PlayedOutcome
 from prover.trajectory import Group
 from tests.conftest import free_port
-
-
-class System(Processes):
-    """The verifier's processes and a gateway in front of them."""
-
-    gateway_port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.gateway_port}"
-
-    def gateway(self) -> None:
-        self.gateway_port = self.gateway_port or free_port()
-        settings = {"PROVER_GATEWAY_PORT": str(self.gateway_port), "PROVER_GATEWAY_IDLE_S": "1"}
-        self._start("gateway", ["-m", "services.gateway"], settings)
-
-    async def ready(self) -> None:
-        async with httpx.AsyncClient(base_url=self.url) as http:
-            while True:
-                try:
-                    if (await http.get("/healthz")).status_code == 200:
-                        return
-                except httpx.TransportError:
-                    assert self.running["gateway"].poll() is None, self.log("gateway")
-                await asyncio.sleep(0.1)
 
 
 @pytest.fixture

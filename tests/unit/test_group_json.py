@@ -93,6 +93,9 @@ def test_a_group_comes_in_as_it_went_out(group: Group) -> None:
         allowed_lag=st.integers(0, 1_000_000),
         reward_range=st.tuples(NUMBER, NUMBER),
         keep_continuations=st.booleans(),
+        proposals=st.integers(1, 8),
+        credit=st.sampled_from(["positive", "signed"]),
+        budget=st.none() | st.integers(4, 1000),
     )
 )
 @settings(max_examples=100, deadline=None)
