@@ -1,54 +1,30 @@
-"""The policy client, the episode loop, publishing and the model judge against a real vLLM: docs/vllm.md says how.
-
-PROVER_TEST_VLLM is the server's address. PROVER_TEST_VLLM_WEIGHTS, for what changes weights, is the folder that it was
-started with; the server must be able to read this machine's temporary folder.
-"""
+"""The policy client, the episode loop and the model judge against a real vLLM: docs/vllm.md says how to serve one."""
 
 import asyncio
-import json
-import os
-import shutil
-from collections.abc import AsyncIterator, Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
 
 from prover import agents
 from prover.credit.segments import segment_fault
 from prover.environments import make
 from prover.episodes import play, stop_tokens
 from prover.policies import ContextTooLong, PolicyClient, PolicyError, Sampling
-from prover.policies.publish import Probe, PublishFailed, SharedStorage
+from prover.policies.publish import SharedStorage
 from prover.trajectory import Task, Trajectory
 from services.judge.llm import Endpoint, Llm
 from services.judge.question import ProposeLimits
 from services.rollout.rollout import GroupOrder, Rollout
 from services.verifier.replay import NotRestorable
 from services.verifier.restore import restore
+from tests.real_vllm import ADDRESS, PROMPT, greedy, needs_server
 from tests.unit.judge.builders import bell
 
-ADDRESS = os.environ.get("PROVER_TEST_VLLM", "")
-WEIGHTS = os.environ.get("PROVER_TEST_VLLM_WEIGHTS", "")
-
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(not ADDRESS, reason="PROVER_TEST_VLLM: expected the address of a vLLM server; see docs/vllm.md"),
-]
-BF16_NATS = 0.5
-"""How far vLLM in bfloat16 may be from a trainer in float32: 0.34 was measured, and 3.4 to 4.2 with a stale head."""
-
-needs_weights = pytest.mark.skipif(
-    not WEIGHTS, reason="PROVER_TEST_VLLM_WEIGHTS: expected the folder of the weights that the server was started with"
-)
+pytestmark = needs_server
 
 CHATML = agents.make("chatml")
 TASK = Task(environment="alfworld", task_id="generated/pick_and_place_simple/7", seed=0)
-PROMPT = "<|im_start|>user\nName the capital of France.<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.fixture
@@ -61,10 +37,6 @@ async def client() -> AsyncIterator[PolicyClient]:
 @pytest.fixture
 async def prompt(client: PolicyClient) -> tuple[int, ...]:
     return await client.tokenize(PROMPT)
-
-
-async def greedy(client: PolicyClient, prompt: Sequence[int], *, max_tokens: int = 32) -> tuple[int, ...]:
-    return (await client.complete(prompt, Sampling(temperature=0.0, max_tokens=max_tokens))).token_ids
 
 
 async def test_info_names_a_model_a_version_and_how_much_it_reads(client: PolicyClient) -> None:
@@ -204,94 +176,6 @@ async def test_a_boundary_of_another_agent_is_not_restored(client: PolicyClient,
     plain = agents.make("plain")
     with pytest.raises(NotRestorable, match=r"turn 0: context_token_ids: from token 0"):
         await restore(group[0], 3, make=lambda: make("alfworld"), agent=plain, policy=client, fidelity="exact")
-
-
-def perturbed(folder: Path, *, version: str) -> Path:
-    """The served weights with noise of a quarter of each matrix's spread: near enough to talk, and never the same.
-
-    Embeddings stay: where the head is tied to them, vLLM 0.32 on the CPU does not reload the head (docs/vllm.md).
-    """
-    shutil.copytree(WEIGHTS, folder)
-    torch.manual_seed(0)
-    weights = {
-        name: (tensor + 0.25 * tensor.float().std() * torch.randn(tensor.shape)).to(tensor.dtype)
-        if tensor.ndim == 2 and ".layers." in name
-        else tensor
-        for name, tensor in load_file(folder / "model.safetensors").items()
-    }
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    return named(folder, version)
-
-
-def named(folder: Path, version: str) -> Path:
-    (folder / "prover.json").write_text(json.dumps({"version": version}))
-    return folder
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Path]:
-    """The weights that the server was started with; they serve again afterwards."""
-    folder = named(Path(shutil.copytree(WEIGHTS, tmp_path / "served")), "v0")
-    yield folder
-    asyncio.run(SharedStorage(ADDRESS).publish(str(folder)))
-
-
-def probe_of(folder: Path, prompt: tuple[int, ...], *, tolerance: float) -> Probe:
-    """The log-probabilities that a trainer with the weights of a folder computes."""
-    model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
-
-    async def score(context: Sequence[int], sampled: Sequence[int]) -> list[float]:
-        with torch.no_grad():
-            distribution = model(torch.tensor([[*context, *sampled]])).logits[0].log_softmax(-1)
-        return [distribution[len(context) + place - 1, token].item() for place, token in enumerate(sampled)]
-
-    return Probe(context_token_ids=prompt, score=score, tolerance=tolerance)
-
-
-@needs_weights
-async def test_published_weights_are_those_that_answer(
-    client: PolicyClient, prompt: tuple[int, ...], served: Path, tmp_path: Path
-) -> None:
-    new = perturbed(tmp_path / "new", version="v1")
-    storage = SharedStorage(ADDRESS)
-    await storage.publish(str(served))
-    before = await greedy(client, prompt)
-    published = await storage.publish(
-        str(new), probe=probe_of(new, prompt, tolerance=BF16_NATS), previous_path=str(served)
-    )
-    after = await greedy(client, prompt)
-    assert published.version == (await client.info()).version == "v1"
-    assert (await client.complete(prompt, Sampling(max_tokens=2))).policy_version == "v1"
-    assert after != before
-    await storage.publish(str(served))
-    assert await greedy(client, prompt) == before
-
-
-@needs_weights
-async def test_weights_that_are_not_the_trainers_are_put_back(
-    client: PolicyClient, prompt: tuple[int, ...], served: Path, tmp_path: Path
-) -> None:
-    new = perturbed(tmp_path / "new", version="v1")
-    storage = SharedStorage(ADDRESS)
-    await storage.publish(str(served))
-    before = await greedy(client, prompt)
-    with pytest.raises(PublishFailed, match="probe: log-probabilities of trainer and engine differ"):
-        wrong = probe_of(served, prompt, tolerance=BF16_NATS)
-        await storage.publish(str(new), probe=wrong, previous_path=str(served))
-    assert await greedy(client, prompt) == before
-
-
-@needs_weights
-async def test_a_folder_without_weights_leaves_the_engine_serving(
-    client: PolicyClient, prompt: tuple[int, ...], served: Path, tmp_path: Path
-) -> None:
-    storage = SharedStorage(ADDRESS)
-    await storage.publish(str(served))
-    before = await greedy(client, prompt)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(PublishFailed):
-        await storage.publish(str(named(tmp_path / "empty", "v1")), previous_path=str(served))
-    assert await greedy(client, prompt) == before
 
 
 @pytest.mark.parametrize("protocol", ["auto", "native", "text"])
