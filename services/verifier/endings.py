@@ -4,7 +4,7 @@ import logging
 
 from prover.analysis import Analysis
 from prover.credit.advantages import assign_credit
-from prover.lifecycle import Status
+from prover.lifecycle import END_STATES, Status
 from prover.store.analyses import AnalysisStore
 from prover.trajectory import Group, Judgement, Verification
 from services.verifier.metrics import Metrics
@@ -21,21 +21,21 @@ class Endings:
 
     async def plain(self, analysis: Analysis, group: Group, status: Status, **fields: object) -> None:
         """Ends with the group's own advantages: nothing was verified, and nothing is added."""
-        credit = assign_credit(group, normalise_std=analysis.options.normalise_std)
-        await self._store.write_credit(analysis.id, credit)
-        await self._move(analysis.id, status, fields)
+        if await self._ended(analysis.id):
+            return
+        await self._write(analysis, group, None, ())
+        if not await self._move(analysis.id, status, fields):
+            await self._restore(analysis, group)
 
     async def verified(
         self, analysis: Analysis, group: Group, judgement: Judgement, verdicts: tuple[Verification, ...]
     ) -> None:
         """Ends with each segment's bonus on top of the group's advantages. One verdict a proposal, in their order."""
-        await self._write(analysis, group, judgement, verdicts)
-        if await self._move(analysis.id, Status.DONE, {"judgement": judgement, "verifications": verdicts}):
+        if await self._ended(analysis.id):
             return
-        settled = await self._store.get(analysis.id)
-        if settled is not None and settled.verifications and settled.verifications != verdicts:
-            # Someone else settled first, on other grounds: the credit must be the one that goes with those verdicts.
-            await self._write(analysis, group, settled.judgement or judgement, settled.verifications)
+        await self._write(analysis, group, judgement, verdicts)
+        if not await self._move(analysis.id, Status.DONE, {"judgement": judgement, "verifications": verdicts}):
+            await self._restore(analysis, group)
 
     async def failed(self, analysis_id: str, reason: str) -> None:
         """Ends with a reason that a person can act on, and the group's own advantages where there is a group."""
@@ -49,12 +49,22 @@ class Endings:
             return
         await self.plain(analysis, group, Status.FAILED, error=reason)
 
+    async def _ended(self, analysis_id: str) -> bool:
+        settled = await self._store.get(analysis_id)
+        return settled is None or settled.status in END_STATES
+
+    async def _restore(self, analysis: Analysis, group: Group) -> None:
+        """Someone else was first, perhaps on other grounds: the credit must be the one that goes with that end."""
+        settled = await self._store.get(analysis.id)
+        if settled is not None:
+            await self._write(analysis, group, settled.judgement, settled.verifications)
+
     async def _write(
-        self, analysis: Analysis, group: Group, judgement: Judgement, verdicts: tuple[Verification, ...]
+        self, analysis: Analysis, group: Group, judgement: Judgement | None, verdicts: tuple[Verification, ...]
     ) -> None:
-        bonuses = {
-            proposal.segment: verdict.bonus for proposal, verdict in zip(judgement.proposals, verdicts, strict=True)
-        }
+        """Without verdicts the group's own advantages."""
+        proposals = judgement.proposals if judgement is not None and verdicts else ()
+        bonuses = {proposal.segment: verdict.bonus for proposal, verdict in zip(proposals, verdicts, strict=True)}
         credit = assign_credit(group, bonuses=bonuses, normalise_std=analysis.options.normalise_std)
         await self._store.write_credit(analysis.id, credit)
 
