@@ -10,7 +10,7 @@ from verifier_house import House, open_house
 
 from prover.credit.advantages import assign_credit
 from prover.lifecycle import Status
-from prover.trajectory import BoundaryCount, Judgement, Proposal, Verification
+from prover.trajectory import BoundaryCount, Judgement, Proposal, Segment, Verification
 from services.verifier.endings import Endings
 from services.verifier.metrics import Metrics
 
@@ -38,15 +38,14 @@ async def house(redis_url: str, tmp_path: Path) -> AsyncIterator[House]:
 
 async def test_what_fails_after_the_end_takes_no_credit_away(house: House) -> None:
     group = await mixed_group()
-    house.policy.wrong_in = ()
+    worth_all = Segment(trajectory_id="t0", first_turn=3, last_turn=3)
+    house.policy.wrong_in, house.judge.segments = (3,), (worth_all,)
     await house.begin(group)
     await house.run()
-    verdict = (await house.get()).verification
-    assert verdict is not None
     await Endings(house.store, Metrics()).failed("a1", "a batch that somebody else had played by then")
     analysis = await house.get()
     assert (analysis.status, analysis.error) == (Status.DONE, None)
-    assert await house.store.credit("a1") == assign_credit(group, bonuses={PIVOTAL: verdict.bonus})
+    assert await house.store.credit("a1") == assign_credit(group, bonuses={worth_all: 1.0})
 
 
 @pytest.mark.parametrize("first", range(4))
