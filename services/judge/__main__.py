@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 from prometheus_client import CollectorRegistry, start_http_server
 
@@ -19,7 +20,8 @@ def main() -> None:
     log_as_json("judge", level=settings.log_level)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     finish_tracing = start_tracing("judge")
-    asyncio.run(_serve(settings, JudgeOptions(endpoint=LlmSettings().endpoint)))
+    with ThreadPoolExecutor(max_workers=settings.threads, thread_name_prefix="judge") as executor:
+        asyncio.run(_serve(settings, JudgeOptions(endpoint=LlmSettings().endpoint, executor=executor)))
     finish_tracing()
 
 
@@ -31,7 +33,7 @@ async def _serve(settings: JudgeSettings, options: JudgeOptions) -> None:
     metrics = JudgeMetrics(registry)
     if settings.metrics_port:
         start_http_server(settings.metrics_port, registry=registry)
-    service = judge_service(judges, judged=metrics.judged)
+    service = judge_service(judges, judged=metrics.judged, executor=options.executor)
     server = Server([service], host=settings.host, port=settings.port, tls=settings.tls)
     logging.getLogger("judge").info("listening on %s:%d, judges: %s", settings.host, server.port, ", ".join(judges))
     await server.run_until_signal()

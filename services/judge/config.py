@@ -18,6 +18,7 @@ class JudgeSettings(BaseSettings):
         host: address to listen on.
         port: 0 takes a free one; the log names it.
         metrics_port: where Prometheus reads; 0 is nowhere.
+        threads: groups that are worked on at once; the rest waits within its deadlines. Waiting for a model needs none.
         tls_authority: PEM file; with it, clients need a certificate.
         tls_certificate: PEM file; with it and the key the server speaks TLS.
         tls_key: PEM file.
@@ -29,6 +30,7 @@ class JudgeSettings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8202, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
+    threads: int = Field(default=2, ge=1)
     tls_authority: Path | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None

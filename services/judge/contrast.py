@@ -1,5 +1,8 @@
 """`contrast`: finds the pivotal segment by comparing outcomes, without a model."""
 
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import pairwise
 from time import monotonic
@@ -8,7 +11,7 @@ import numpy as np
 
 from prover.credit.eligibility import anchor as anchor_of
 from prover.credit.segments import valid_segments
-from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment
+from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment, Trajectory
 from services.judge.alignment import Floats, rarity, relevance, steps, taken
 from services.judge.chain import chain
 from services.judge.question import ProposeLimits, check_contrast
@@ -56,24 +59,30 @@ class Contrast:
 
     The best score wins; of equal ones the shorter segment, then the earlier. Further proposals are the best of those
     that share no turn with a better one. Scores that are not above 0 are not proposed.
+
+    A group of many long texts takes seconds, so the work is done by `executor` (None: the event loop's own), and not on
+    the event loop, within the limits' time.
     """
 
     name: str = "contrast"
     weights: ContrastWeights = ContrastWeights()
+    executor: Executor | None = None
 
     async def propose(self, group: Group, limits: ProposeLimits) -> Judgement:
         """See `services.judge.question.Judge`."""
         started = monotonic()
         check_contrast(group)
-        segments = valid_segments(anchor_of(group), max_action_turns=limits.max_action_turns)
-        scores = self._scores(group, segments) if segments else []
-        best = [index for index in disjoint_best(segments, scores, limits.max_proposals) if scores[index] > 0]
-        proposals = tuple(self._proposal(group, segments[index]) for index in best)
+        work = asyncio.get_running_loop().run_in_executor(self.executor, self._compare, group, limits)
+        try:
+            async with asyncio.timeout(limits.timeout_s):
+                proposals, why_none = await work
+        except TimeoutError:
+            proposals, why_none = (), f"limits: the group was not compared within {limits.timeout_s:g} s"
         return Judgement(
             judge=self.name,
             prompt_version="",
             proposals=proposals,
-            no_proposal_reason="" if proposals else _why_none(segments),
+            no_proposal_reason=why_none,
             cost=JudgeCost(seconds=monotonic() - started),
         )
 
@@ -92,25 +101,35 @@ class Contrast:
         rho_T = relevance(steps_T, rarity(group), on_the_way=on_the_way, carry=weights.carry, keep=weights.keep)
         return gain_T + weights.missed * rho_T * missed_T
 
-    def _scores(self, group: Group, segments: tuple[Segment, ...]) -> list[float]:
+    def _compare(self, group: Group, limits: ProposeLimits) -> tuple[tuple[Proposal, ...], str]:
+        """The proposals, or none and why."""
         anchor = anchor_of(group)
+        segments = valid_segments(anchor, max_action_turns=limits.max_action_turns)
+        if not segments:
+            return (), "the successful trajectory has no valid segment: no accepted action with another action after it"
         sums = np.concatenate([[0.0], np.cumsum(self.gains(group))])
+        gains = [float(sums[segment.last_turn + 1] - sums[segment.first_turn]) for segment in segments]
+        scores = self._scores(anchor, segments, gains)
+        best = [index for index in disjoint_best(segments, scores, limits.max_proposals) if scores[index] > 0]
+        if not best:
+            return (), "no turn of the successful trajectory sets it apart from the failed ones"
+        return tuple(self._proposal(group, segments[index], gains[index]) for index in best), ""
+
+    def _scores(self, anchor: Trajectory, segments: Sequence[Segment], gains: Sequence[float]) -> list[float]:
         scores: list[float] = []
-        for segment in segments:
+        for segment, gain in zip(segments, gains, strict=True):
             turns = anchor.turns[segment.first_turn : segment.last_turn + 1]
             actions = sum(turn.action is not None for turn in turns)
-            gain = float(sums[segment.last_turn + 1] - sums[segment.first_turn])
             # Rounded, so that ties are ties whatever the order of summation.
             scores.append(round(gain - self.weights.price * (actions - 1), 6))
         return scores
 
-    def _proposal(self, group: Group, segment: Segment) -> Proposal:
+    def _proposal(self, group: Group, segment: Segment, gain: float) -> Proposal:
         steps_T = steps(anchor_of(group))
         failed = [steps(trajectory) for trajectory in group.trajectories if not trajectory.success]
         taken_NT = taken(steps_T, failed)[:, segment.first_turn : segment.last_turn + 1]
         missed = int((taken_NT.min(axis=1) == 0).sum())
         actions = [step.action for step in steps_T[segment.first_turn : segment.last_turn + 1] if step.action]
-        gain = float(self.gains(group)[segment.first_turn : segment.last_turn + 1].sum())
         return Proposal(
             segment=segment,
             failure_mode=f"{missed} of {len(failed)} failed runs never did all of: {'; '.join(map(repr, actions))}",
@@ -120,9 +139,3 @@ class Contrast:
             ),
             judge=self.name,
         )
-
-
-def _why_none(segments: tuple[Segment, ...]) -> str:
-    if not segments:
-        return "the successful trajectory has no valid segment: no accepted action with another action after it"
-    return "no turn of the successful trajectory sets it apart from the failed ones"

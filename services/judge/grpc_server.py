@@ -4,8 +4,10 @@ Statuses: INVALID_ARGUMENT for a judge that is not to be had and for a group tha
 nothing, or whose model does not answer, is no error: the response says why there is no proposal.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 import grpc
@@ -23,19 +25,26 @@ _MARGIN = 0.8
 """The share of the caller's deadline that a judge may use: the answer has to get back in time."""
 
 
-def judge_service(judges: Mapping[str, Judge], *, judged: Callable[[Judgement], None]) -> Register:
-    """Adds `JudgeService` with these judges to a server. `judged` hears of every judgement."""
+def judge_service(
+    judges: Mapping[str, Judge], *, judged: Callable[[Judgement], None], executor: Executor | None = None
+) -> Register:
+    """Adds `JudgeService` with these judges to a server.
+
+    `judged` hears of every judgement. `executor` decodes the groups, which may be long; None is the event loop's own.
+    """
 
     def register(server: grpc.aio.Server) -> str:
-        judge_pb2_grpc.add_JudgeServiceServicer_to_server(_Servicer(judges, judged), server)
+        judge_pb2_grpc.add_JudgeServiceServicer_to_server(_Servicer(judges, judged, executor), server)
         return judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name
 
     return register
 
 
 class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
-    def __init__(self, judges: Mapping[str, Judge], judged: Callable[[Judgement], None]) -> None:
-        self._judges, self._judged = judges, judged
+    def __init__(
+        self, judges: Mapping[str, Judge], judged: Callable[[Judgement], None], executor: Executor | None
+    ) -> None:
+        self._judges, self._judged, self._executor = judges, judged, executor
 
     async def Propose(self, request: judge_pb2.ProposeRequest, context: _Context) -> judge_pb2.ProposeResponse:
         with about_call(context.invocation_metadata()):
@@ -46,7 +55,8 @@ class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
         try:
             if request.judge not in self._judges:
                 raise ValueError(f"judge: was {request.judge!r}; expected one of {', '.join(sorted(self._judges))}")
-            group = convert.group_from_wire(request.group)
+            loop = asyncio.get_running_loop()
+            group = await loop.run_in_executor(self._executor, convert.group_from_wire, request.group)
             judgement = await self._judges[request.judge].propose(group, _limits(request, context.time_remaining()))
             self._judged(judgement)
             _log.info("judged", extra={"judge": request.judge, "proposals": len(judgement.proposals)})

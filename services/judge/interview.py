@@ -35,7 +35,10 @@ class Ended:
 
 
 class Interview:
-    """Single use: `hold` is called until one way of asking is taken; counts go on over all of them."""
+    """Single use: `hold` is called until one way of asking is taken; counts go on over all of them.
+
+    Making one reads every text of the group, which takes seconds for a long one; the rest is quick.
+    """
 
     def __init__(
         self, group: Group, limits: ProposeLimits, *, context_tokens: int, reply_tokens: int, prices: Prices | None
@@ -44,6 +47,7 @@ class Interview:
         self._anchor = anchor_of(group)
         self._context_tokens, self._reply_tokens = context_tokens, reply_tokens
         self._tools = Tools(group, page_tokens=max(250, min(2_000, context_tokens // 12)))
+        self._brief = brief(group, self._anchor, max_tokens=self._room())
         self._messages: list[dict[str, object]] = []
         self._partial: list[Proposal] = []
         self._input_tokens = self._output_tokens = 0
@@ -84,12 +88,13 @@ class Interview:
 
     def _opening(self, mode: Mode) -> list[dict[str, object]]:
         system = system_prompt(mode, self._limits)
-        fixed = count_tokens(system) + self._reply_tokens + _TOOL_SCHEMAS_TOKENS
-        room = min((self._context_tokens - fixed) * 6 // 10, self._limits.max_tokens // 4)
-        return [
-            {"role": "system", "content": system},
-            {"role": "user", "content": brief(self._group, self._anchor, max_tokens=max(room, 300))},
-        ]
+        return [{"role": "system", "content": system}, {"role": "user", "content": self._brief}]
+
+    def _room(self) -> int:
+        """Tokens of the brief, whatever the way of asking."""
+        system = max(count_tokens(system_prompt(mode, self._limits)) for mode in Mode)
+        fixed = system + self._reply_tokens + _TOOL_SCHEMAS_TOKENS
+        return max(min((self._context_tokens - fixed) * 6 // 10, self._limits.max_tokens // 4), 300)
 
     def _request(self, mode: Mode, fields: Mapping[str, object], *, final: bool) -> dict[str, object]:
         messages = self._messages

@@ -9,6 +9,7 @@ are none.
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from services.judge.contrast import Contrast
@@ -27,20 +28,22 @@ class JudgeOptions:
     Attributes:
         endpoint: the chat server of `llm`.
         values: the truth, for `oracle` alone.
+        executor: what does the long computations, so that the event loop goes on; None is the loop's own.
     """
 
     endpoint: Endpoint | None = None
     values: BoundaryValues | None = None
+    executor: Executor | None = None
 
 
 def _contrast(options: JudgeOptions) -> Judge:
-    return Contrast()
+    return Contrast(executor=options.executor)
 
 
 def _llm(options: JudgeOptions) -> Judge:
     if options.endpoint is None:
         raise ValueError("judge: 'llm' needs the address and the model of a chat server")
-    return Llm(options.endpoint)
+    return Llm(options.endpoint, executor=options.executor)
 
 
 def _random(options: JudgeOptions) -> Judge:
@@ -65,4 +68,4 @@ def make(name: str, options: JudgeOptions) -> Judge:
     """The judge of that name. ValueError lists the known ones."""
     if name not in JUDGES:
         raise ValueError(f"judge: was {name!r}; expected one of {', '.join(sorted(JUDGES))}")
-    return WithMistakes(judge=JUDGES[name](options))
+    return WithMistakes(judge=JUDGES[name](options), executor=options.executor)

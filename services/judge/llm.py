@@ -7,7 +7,9 @@ answer goes back with the reason, at most `max_repairs` times.
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 
 import httpx
@@ -68,8 +70,9 @@ class Llm:
 
     name = "llm"
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, *, executor: Executor | None = None) -> None:
+        """`executor` indexes the group's texts; None is the event loop's own."""
+        self._endpoint, self._executor = endpoint, executor
         self._modes = endpoint.modes
         self._version = prompt_version()
         # Made once: reading the certificates takes longer than a short request. Plain HTTP has no use for them, and
@@ -82,16 +85,26 @@ class Llm:
         if limits.max_cost_usd is not None and self._endpoint.prices is None:
             raise ValueError(f"max_cost_usd: was {limits.max_cost_usd} without prices; expected prices for the model")
         started = monotonic()
-        interview = Interview(
+        try:
+            async with asyncio.timeout(limits.timeout_s):
+                interview = await self._prepare(group, limits)
+        except TimeoutError:
+            why_none = f"limits: the group was not read within {limits.timeout_s:g} s"
+            return self._judgement((), why_none, JudgeCost(seconds=monotonic() - started), 0)
+        ended = await self._hold(interview, limits, left_s=limits.timeout_s - (monotonic() - started))
+        cost = interview.cost(seconds=monotonic() - started)
+        return self._judgement(ended.proposals, ended.why_none, cost, interview.repairs)
+
+    async def _prepare(self, group: Group, limits: ProposeLimits) -> Interview:
+        make = partial(
+            Interview,
             group,
             limits,
             context_tokens=self._endpoint.context_tokens,
             reply_tokens=self._endpoint.reply_tokens,
             prices=self._endpoint.prices,
         )
-        ended = await self._hold(interview, limits, left_s=limits.timeout_s - (monotonic() - started))
-        cost = interview.cost(seconds=monotonic() - started)
-        return self._judgement(ended.proposals, ended.why_none, cost, interview.repairs)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, make)
 
     async def _hold(self, interview: Interview, limits: ProposeLimits, *, left_s: float) -> Ended:
         """The interview within its time, by the first way of asking that the server takes."""

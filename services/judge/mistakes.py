@@ -4,7 +4,9 @@ Asked of the judge that names the segments of the success too (`limits.max_mista
 and no step twice: what ten runs did wrong in the same way is one mistake.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
@@ -76,9 +78,13 @@ MISTAKES: Mapping[str, Callable[[Group, ProposeLimits], list[Proposal]]] = {"con
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithMistakes:
-    """A judge that names mistakes as well, after its own proposals, where it is asked to."""
+    """A judge that names mistakes as well, after its own proposals, where it is asked to.
+
+    They are looked for by `executor` (None: the event loop's own), in the time that the judge's proposals have left.
+    """
 
     judge: Judge
+    executor: Executor | None = None
 
     @property
     def name(self) -> str:
@@ -95,7 +101,12 @@ class WithMistakes:
                 f"expected one of {', '.join(sorted(MISTAKES))}"
             )
         judgement = await self.judge.propose(group, limits)
-        found = MISTAKES[self.name](group, limits)
+        work = asyncio.get_running_loop().run_in_executor(self.executor, MISTAKES[self.name], group, limits)
+        try:
+            async with asyncio.timeout(limits.timeout_s - judgement.cost.seconds):
+                found = await work
+        except TimeoutError:
+            return judgement
         if not found:
             return judgement
         return replace(judgement, proposals=(*judgement.proposals, *found), no_proposal_reason="")
