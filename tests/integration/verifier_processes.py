@@ -18,6 +18,7 @@ from prover.rpc.servers import Server
 from prover.rpc.v1 import judge_pb2_grpc
 from prover.store import open_store
 from prover.trajectory import Judgement, Proposal, Segment
+from tests.conftest import free_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -65,14 +66,20 @@ class Processes:
             "PROVER_VERIFIER_VISIBILITY_TIMEOUT_S": "4",
         }
 
-    def engine(self, *, pause_s: float = 0.0, version: str = "v0") -> None:
-        """The policy engine; returns once it answers."""
-        script = str(HERE / "chain_engine.py")
-        self._start("engine", [script, str(self.engine_port), "--pause-s", str(pause_s), "--version", version])
+    def engine(self, *, pause_s: float = 0.0, version: str = "v0", name: str = "chain", chance: float = 0.5) -> None:
+        """A policy engine; returns once it answers. Under another name than "chain" it is one more, to be started
+        before those who ask it."""
+        port = self.engine_port if name == "chain" else free_port()
+        settings = ["--pause-s", str(pause_s), "--version", version, "--chance", str(chance)]
+        self._start(
+            "engine" if name == "chain" else f"engine-{name}", [str(HERE / "chain_engine.py"), str(port), *settings]
+        )
+        if name != "chain":
+            self._environment["PROVER_POLICY_URLS"] += f",{name}=http://127.0.0.1:{port}"
         deadline = time.monotonic() + 60
         while True:
             try:
-                httpx.get(f"http://127.0.0.1:{self.engine_port}/v1/models", trust_env=False)
+                httpx.get(f"http://127.0.0.1:{port}/v1/models", trust_env=False)
                 return
             except httpx.HTTPError:
                 if time.monotonic() > deadline:
