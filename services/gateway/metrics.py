@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,6 +41,15 @@ class Metrics:
         self._audits = Gauge(
             "prover_gateway_judge_audits", "Audits in the window of a judge's record.", judge, registry=self._registry
         )
+        self._acceptance = Gauge(
+            "prover_gateway_judge_acceptance",
+            "Share of those audits with delta above 0.",
+            judge,
+            registry=self._registry,
+        )
+        self._mean_delta = Gauge(
+            "prover_gateway_judge_mean_delta", "Mean delta of those audits.", judge, registry=self._registry
+        )
 
     def submitted(self) -> None:
         """One submission was accepted."""
@@ -58,12 +68,15 @@ class Metrics:
 
     def judges(self, records: Sequence[KeptRecord]) -> None:
         """The judges' records that are in use; others are told of no more."""
-        self._record.clear()
-        self._audits.clear()
+        for gauge in (self._record, self._audits, self._acceptance, self._mean_delta):
+            gauge.clear()
         for one in records:
             labels = (one.key.judge, one.key.prompt_version, one.key.environment, one.key.policy)
             self._record.labels(*labels).set(record_delta(one.deltas))
             self._audits.labels(*labels).set(len(one.audits))
+            if one.deltas:
+                self._acceptance.labels(*labels).set(fmean(delta > 0 for delta in one.deltas))
+                self._mean_delta.labels(*labels).set(fmean(one.deltas))
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -36,6 +36,8 @@ class Endings:
         await self._write(analysis, group, judgement, verdicts)
         if not await self._move(analysis.id, Status.DONE, {"judgement": judgement, "verifications": verdicts}):
             await self._restore(analysis, group)
+            return
+        self._metrics.verified(judgement, verdicts)
 
     async def failed(self, analysis_id: str, reason: str) -> None:
         """Ends with a reason that a person can act on, and the group's own advantages where there is a group."""

@@ -2,6 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from prover.trajectory import Judgement, Verification
+
 _WAITS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
@@ -47,3 +49,24 @@ class Metrics:
             ["status"],
             registry=self.registry,
         )
+        self._verified = Counter(
+            "prover_verifier_verified_proposals_total",
+            "Proposals that were verified, by judge and by the sign of the delta that was found.",
+            ["judge", "sign"],
+            registry=self.registry,
+        )
+        self._deltas = Counter(
+            "prover_verifier_verified_delta_total",
+            "Sizes of those deltas, added up: positive less negative, by the proposals, is the mean delta.",
+            ["judge", "sign"],
+            registry=self.registry,
+        )
+
+    def verified(self, judgement: Judgement, verdicts: tuple[Verification, ...]) -> None:
+        """What was found of a judge's proposals. Verdicts that nothing was sampled for say nothing of it."""
+        for verdict in verdicts:
+            if verdict.before.samples == 0 or verdict.after.samples == 0:
+                continue
+            sign = "positive" if verdict.delta > 0 else "negative" if verdict.delta < 0 else "zero"
+            self._verified.labels(judgement.judge, sign).inc()
+            self._deltas.labels(judgement.judge, sign).inc(abs(verdict.delta))

@@ -110,12 +110,14 @@ async def test_a_record_outlives_the_judge_that_made_it(gateway: RunningGateway,
 
 
 async def test_prometheus_sees_each_record_with_its_audits(gateway: RunningGateway) -> None:
-    await audited(gateway, [1.0, 1.0])
+    await audited(gateway, [1.0] * 5 + [-1.0, 0.0, 0.0])
     async with httpx.AsyncClient(base_url=gateway.url) as http:
         text = (await http.get("/metrics")).text
     labels = '{environment="alfworld",judge="contrast",policy="embedded",prompt_version="1"}'
-    assert f"prover_gateway_judge_record{labels} 0.2\n" in text
-    assert f"prover_gateway_judge_audits{labels} 2.0\n" in text
+    assert f"prover_gateway_judge_record{labels} 0.25\n" in text
+    assert f"prover_gateway_judge_audits{labels} 8.0\n" in text
+    assert f"prover_gateway_judge_acceptance{labels} 0.625\n" in text
+    assert f"prover_gateway_judge_mean_delta{labels} 0.5\n" in text
 
 
 async def test_a_record_that_nothing_has_joined_for_a_day_raises_no_alarm(gateway: RunningGateway) -> None:

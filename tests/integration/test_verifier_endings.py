@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,21 @@ async def test_of_two_ends_at_once_the_credit_is_that_of_the_end_which_counts(ho
         bonuses = {PIVOTAL: 1.0} if ended.status is Status.DONE else None
         assert ended.status in (Status.DONE, Status.STALE)
         assert await house.store.credit(analysis_id) == assign_credit(group, bonuses=bonuses)
+
+
+async def test_what_was_found_of_a_judges_proposals_is_counted_once_an_end(house: House) -> None:
+    group, metrics = await mixed_group(), Metrics()
+    endings = Endings(house.store, metrics)
+    lost, unseen = replace(GAINED, delta=-0.25), replace(GAINED, before=BoundaryCount(successes=0, samples=0))
+    for number, verdict in enumerate((GAINED, replace(GAINED, delta=0.5), replace(GAINED, delta=0.0), lost, unseen)):
+        analysis = await house.get(await house.begin(group, analysis_id=f"m{number}"))
+        for _ in range(2):
+            await endings.verified(analysis, group, JUDGEMENT, (verdict,))
+    found = {
+        sign: [
+            metrics.registry.get_sample_value(f"prover_verifier_verified_{name}", {"judge": "contrast", "sign": sign})
+            for name in ("proposals_total", "delta_total")
+        ]
+        for sign in ("positive", "zero", "negative")
+    }
+    assert found == {"positive": [2.0, 1.5], "zero": [1.0, 0.0], "negative": [1.0, 0.25]}
