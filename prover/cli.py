@@ -17,7 +17,7 @@ from rich.progress import Progress
 
 from prover import cli_training
 from prover.client import GatewayUnreachable, ProblemError, ProverClient
-from prover.report import print_analysis, record_table
+from prover.report import features_table, print_analysis, record_table
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -139,7 +139,7 @@ def judge_record(
     if as_json:
         typer.echo(json.dumps(record, indent=2))
     elif record["records"]:
-        Console().print(record_table(record))
+        Console().print(*filter(None, (record_table(record), features_table(record))))
     else:
         typer.echo(f"judge {judge} has not been audited yet")
 

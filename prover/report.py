@@ -120,6 +120,22 @@ def record_table(record: Document) -> Table:
     return table
 
 
+def features_table(record: Document) -> Table | None:
+    """Where a judge is better or worse than its record; None where too few audits tell."""
+    told = [(one, found) for one in record["records"] for found in one["features"] if found["shift"] != 0.0]
+    if not told:
+        return None
+    table = Table(title="Kept apart by what a proposal is like", title_justify="left")
+    words = ("environment", "policy", "prompt", "feature", "value")
+    for name in (*words, "audits", "mean delta", "shift of the record"):
+        table.add_column(name, justify="left" if name in words else "right")
+    for one, found in told:
+        where = (*(one[name] for name in words[:2]), one["prompt_version"], found["feature"], found["value"])
+        numbers = (str(found["audits"]), f"{found['mean_delta']:+.3f}", f"{found['shift']:+.3f}")
+        table.add_row(*map(escape, where), *numbers)
+    return table
+
+
 def _add_rows(table: Table, member: Document, recorded: Trajectory | None, *, whole: bool) -> None:
     before = member["group_advantage"]
     turns: Sequence[Document] = member["turns"]

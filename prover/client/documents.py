@@ -197,6 +197,16 @@ class AuditWindow(TypedDict):
     last_at: str | None
 
 
+class FeatureRecord(TypedDict):
+    """What audits say of the proposals that have one value of a feature; `shift` is added to the record for them."""
+
+    feature: str
+    value: str
+    audits: int
+    mean_delta: float
+    shift: float
+
+
 class AuditRecord(TypedDict):
     """What audits say of a judge with one prompt, in one environment, on the policies of one engine."""
 
@@ -210,6 +220,7 @@ class AuditRecord(TypedDict):
     acceptance_rate: float | None
     record: float
     next_bonus: float
+    features: list[FeatureRecord]
 
 
 JudgeRecord = TypedDict(

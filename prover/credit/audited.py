@@ -38,13 +38,15 @@ class Audited:
             (evidence.before.successes, evidence.before.samples), (evidence.after.successes, evidence.after.samples)
         )
         record = f"the credit is the judge's record, {record_delta(deltas):.3f} over {len(deltas)} audits"
+        if evidence.shift != 0.0:
+            record += f", {evidence.shift:+.3f} for proposals like this one"
         return Verification(
             before=evidence.before,
             after=evidence.after,
             delta=delta,
             interval=posterior.interval,
             probability_positive=posterior.probability_positive,
-            bonus=audited_bonus(deltas, weight=weight),
+            bonus=audited_bonus(deltas, weight=weight, shift=evidence.shift),
             stopped_because=(
                 f"audited; {record}, this one among them"
                 if drawn

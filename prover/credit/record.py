@@ -30,13 +30,16 @@ def record_delta(deltas: Sequence[float], *, window: int = WINDOW, pseudo_observ
     return sum(recent) / (len(recent) + pseudo_observations) if recent else 0.0
 
 
-def audited_bonus(deltas: Sequence[float], *, weight: float = 10.0, window: int = WINDOW) -> float:
+def audited_bonus(deltas: Sequence[float], *, weight: float = 10.0, window: int = WINDOW, shift: float = 0.0) -> float:
     """What every proposal of the judge earns: weight * record, nothing while the record is not positive.
+
+    `shift` is what the record of proposals like this one is above the whole (`prover.credit.features`); an empty record
+    pays nothing whatever it is.
 
     Unbiased for the judge's mean delta up to the shrinkage, provided that audited proposals are drawn at random,
     whatever they look like. The proposal's own audit weighs no more than any other in the window.
     """
-    return weight * max(0.0, record_delta(deltas, window=window))
+    return weight * min(1.0, max(0.0, record_delta(deltas, window=window) + shift)) if deltas else 0.0
 
 
 def mean_interval(deltas: Sequence[float], *, z: float = Z_90) -> tuple[float, float]:

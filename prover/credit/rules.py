@@ -30,6 +30,8 @@ class Evidence:
     """A number from 0 up to 1, drawn once for the analysis: whether a rule that verifies a share verifies this one."""
     record: tuple[float, ...] = ()
     """Deltas of the judge's audited proposals, oldest first, this one's left out."""
+    shift: float = 0.0
+    """What the record of proposals like this one is above the whole: `prover.credit.features`."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.group_successes <= self.group_size or self.group_size < 1:

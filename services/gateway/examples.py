@@ -85,6 +85,10 @@ RECORD_EXAMPLE: dict[str, JsonValue] = {
             "acceptance_rate": 0.34375,
             "record": 0.16667,
             "next_bonus": 1.6667,
+            "features": [
+                {"feature": "kind", "value": "look_at_obj", "audits": 88, "mean_delta": 0.0682, "shift": -0.0934},
+                {"feature": "kind", "value": "pick_and_place", "audits": 124, "mean_delta": 0.2823, "shift": 0.0728},
+            ],
         }
     ],
 }

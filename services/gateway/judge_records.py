@@ -1,9 +1,11 @@
 """What audits have said of each judge: the records of the mode `audited`, as they stand."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from prover.credit.features import FEATURES_WINDOW, Told, told_apart
+from prover.credit.record import WINDOW
 from prover.store import Audit, JudgeKey, JudgeRecords
 from services.gateway import problems
 from services.gateway.problems import Mistake, Problem, shown
@@ -14,11 +16,18 @@ _MOST_IN_USE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRecord:
-    """One record. `audits` are those that count, oldest first; `kept` counts those too that have left the window."""
+    """One record.
+
+    Attributes:
+        audits: those that count, oldest first.
+        kept: how many there are, those that have left the window among them.
+        told: what audits say of each value of each feature (`prover.credit.features`).
+    """
 
     key: JudgeKey
     audits: tuple[Audit, ...]
     kept: int
+    told: Mapping[str, Mapping[str, Told]]
 
     @property
     def deltas(self) -> tuple[float, ...]:
@@ -52,9 +61,9 @@ class RecordShelf:
         return await self._read(await self._records.in_use(since=time.time() - _IN_USE_S, limit=_MOST_IN_USE))
 
     async def _read(self, keys: tuple[JudgeKey, ...]) -> tuple[KeptRecord, ...]:
-        return tuple(
-            [
-                KeptRecord(key=key, audits=await self._records.audits(key), kept=await self._records.kept(key))
-                for key in keys
-            ]
-        )
+        return tuple([await self._record(key) for key in keys])
+
+    async def _record(self, key: JudgeKey) -> KeptRecord:
+        audits = await self._records.audits(key, limit=FEATURES_WINDOW)
+        told = told_apart([(audit.features, audit.delta) for audit in audits if audit.features is not None])
+        return KeptRecord(key=key, audits=audits[-WINDOW:], kept=await self._records.kept(key), told=told)

@@ -1,6 +1,7 @@
 """What a caller gets who asks for a judge's record."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,6 +26,16 @@ class WindowOut(_Answer):
     last_at: datetime | None
 
 
+class FeatureOut(_Answer):
+    """What audits say of the proposals that have one value of a feature."""
+
+    feature: str = Field(description="kind (of the task), rate (the group's success rate) or position (the segment's).")
+    value: str
+    audits: int = Field(description="Of the last 256.")
+    mean_delta: float
+    shift: float = Field(description="What is added to `record` for such a proposal; 0 with too few audits.")
+
+
 class RecordOut(_Answer):
     """What audits say of a judge with one prompt, in one environment, on the policies of one engine."""
 
@@ -37,7 +48,10 @@ class RecordOut(_Answer):
     interval: tuple[float, float] = Field(description="90% confidence interval of the mean delta.")
     acceptance_rate: float | None = Field(description="Share of the window's audits with delta > 0; null without any.")
     record: float = Field(description="The mean delta shrunk towards 0: what the mode pays by.")
-    next_bonus: float = Field(description="What the next proposal that is not audited is paid, at the mode's lambda.")
+    next_bonus: float = Field(
+        description="What the next proposal that is not audited is paid, at the mode's lambda and before any shift."
+    )
+    features: list[FeatureOut] = Field(description="Where the judge is better or worse than its record.")
 
 
 class JudgeRecordOut(_Answer):
@@ -74,4 +88,9 @@ def _record(kept: KeptRecord, weight: float) -> RecordOut:
         acceptance_rate=sum(delta > 0 for delta in deltas) / len(deltas) if deltas else None,
         record=record_delta(deltas),
         next_bonus=audited_bonus(deltas, weight=weight),
+        features=[
+            FeatureOut(feature=feature, value=value, **asdict(one))
+            for feature, values in kept.told.items()
+            for value, one in values.items()
+        ],
     )

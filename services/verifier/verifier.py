@@ -173,7 +173,10 @@ class Coordinator:
             return following
         if chosen.keeps_record and self._audits is not None:
             record = await self._audits.record(analysis, group, judgement)
-            segments = tuple(replace(one, evidence=replace(one.evidence, record=record)) for one in segments)
+            segments = tuple(
+                replace(one, evidence=replace(one.evidence, record=record.deltas, shift=record.shift))
+                for one in segments
+            )
         return settle_all(chosen.rule, segments, samples=options.samples, weight=options.weight)
 
     async def _settle(

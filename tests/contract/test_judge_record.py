@@ -13,6 +13,7 @@ import pytest
 
 from prover.client import AsyncProverClient, ProblemError, ProverClient
 from prover.credit.audited import Audited
+from prover.credit.features import Features
 from prover.credit.rules import Evidence
 from prover.store import JudgeKey
 from services.gateway.examples import RECORD_EXAMPLE
@@ -142,6 +143,24 @@ async def test_the_command_line_shows_a_record(gateway: RunningGateway) -> None:
     unknown = await run_cli("judge-record", "psychic", "--url", gateway.url)
     assert unknown.returncode == 1
     assert "one of contrast, llm" in unknown.stderr
+
+
+async def test_where_a_judge_is_better_than_elsewhere_is_shown(
+    gateway: RunningGateway, client: AsyncProverClient
+) -> None:
+    for number in range(128):
+        kind, delta = ("heat", float(number % 4 != 2)) if number % 2 == 0 else ("look", 0.0)
+        features = Features(kind=kind, rate="up to 1/4", position="first")
+        await gateway.records.add(KEY, analysis_id=f"a{number}", delta=delta, features=features)
+    (record,) = (await client.judge_record("contrast"))["records"]
+    told = {(one["feature"], one["value"]): one for one in record["features"]}
+    heat, look = told["kind", "heat"], told["kind", "look"]
+    assert (heat["audits"], heat["mean_delta"]) == (64, 0.5)
+    assert 0.1 < heat["shift"] == pytest.approx(-look["shift"])
+    assert told["rate", "up to 1/4"]["shift"] == 0.0
+    shown = await run_cli("judge-record", "contrast", "--url", gateway.url)
+    for words in ("heat", "look", f"{heat['shift']:+.3f}"):
+        assert words in shown.stdout
 
 
 async def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
