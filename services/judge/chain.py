@@ -1,7 +1,7 @@
-"""The group as a Markov chain: its recorded states, the moves between them, and what each is worth.
+"""The group as a Markov chain under a deadline: its recorded states, the moves between them, and what each is worth.
 
 States are named by their digests. Every move that some trajectory of the group made is an edge; a trajectory's last
-move leads to the end, WON or LOST. Numbers: S states, E edges.
+move leads to the end, WON or LOST. Numbers: S states, E edges, L turns in all, T turns of a trajectory.
 """
 
 from collections import Counter, deque
@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from prover.trajectory import Group, Trajectory
+from prover.trajectory import Ending, Group, Trajectory
 
 WON = "won"
 LOST = "lost"
-_SWEEPS = 2_000
-_CLOSE = 1e-9
 
 State = tuple[str, str]
 """("state", digest), or ("end", WON or LOST)."""
@@ -25,62 +24,77 @@ State = tuple[str, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
     """Attributes:
-    values: the chance to win from each state, if moves are drawn as the group made them.
+    rows: the number of each state.
+    values: (L + 1, S), the chance to win from a state with n turns left, if moves are drawn as the group made them.
     distances: fewest recorded moves from each state to a win; states from which nobody won are absent.
     """
 
-    values: Mapping[State, float]
+    rows: Mapping[State, int]
+    values: NDArray[np.float64]
     distances: Mapping[State, int]
 
-    def along(self, trajectory: Trajectory) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Value and distance before each turn of a successful trajectory of the group, and at its end."""
-        return self.values_along(trajectory), tuple(self.distances[state] for state in states_along(trajectory))
-
     def values_along(self, trajectory: Trajectory) -> tuple[float, ...]:
-        """The value before each turn of any trajectory of the group, and at its end."""
-        return tuple(self.values[state] for state in states_along(trajectory))
+        """(T + 1,): the value before each turn of any trajectory of the group, and at its end."""
+        longest = len(self.values) - 1
+        states = _states_along(trajectory)
+        return tuple(float(self.values[longest - turn, self.rows[state]]) for turn, state in enumerate(states))
+
+    def timeless_along(self, trajectory: Trajectory) -> tuple[float, ...]:
+        """(T + 1,): the same as if all turns were left at each: what the states are worth, apart from the time."""
+        return tuple(float(self.values[-1, self.rows[state]]) for state in _states_along(trajectory))
+
+    def distances_along(self, trajectory: Trajectory) -> tuple[int, ...]:
+        """(T + 1,): the distance before each turn of a successful trajectory of the group, and at its end."""
+        return tuple(self.distances[state] for state in _states_along(trajectory))
 
 
 def chain(group: Group, *, prior: float) -> Chain | None:
     """The chain of a group; None where a turn has no digest.
 
-    A state that was left n times is worth (sum over its n moves of the value they led to + prior * p) / (n + prior),
-    where p is the group's success rate; WON is worth 1 and LOST 0. Solved by repeated substitution.
+    The group does not say how many turns there were: L is the most that one of its trajectories took. With n turns
+    left a state that was left N times is worth
+
+        V(s, n) = (sum over its N moves of V(where they led to, n - 1) + prior * p * n / L) / (N + prior)
+
+    where p is the group's success rate; WON is worth 1, LOST and whatever has no turns left 0. A trajectory that was
+    stopped (out of turns, of context) made no move to LOST by that: the deadline ends it here too.
     """
     if any(turn.digest is None for trajectory in group.trajectories for turn in trajectory.turns):
         return None
     moves: Counter[tuple[State, State]] = Counter()
     for trajectory in group.trajectories:
-        moves.update(pairwise(states_along(trajectory)))
-    return Chain(values=_values(moves, group, prior), distances=_distances(moves))
+        states = _states_along(trajectory)
+        stopped = not trajectory.success and trajectory.ending is not Ending.FINISHED
+        moves.update(pairwise(states[:-1] if stopped else states))
+    names = sorted({state for trajectory in group.trajectories for state in _states_along(trajectory)})
+    rows = {state: row for row, state in enumerate(names)}
+    return Chain(rows=rows, values=_values(moves, rows, group, prior), distances=_distances(moves))
 
 
-def states_along(trajectory: Trajectory) -> list[State]:
+def _states_along(trajectory: Trajectory) -> list[State]:
     """The state before each turn, and the end."""
     end = WON if trajectory.success else LOST
     return [*(("state", turn.digest or "") for turn in trajectory.turns), ("end", end)]
 
 
-def _values(moves: Mapping[tuple[State, State], int], group: Group, prior: float) -> dict[State, float]:
+def _values(
+    moves: Mapping[tuple[State, State], int], rows: Mapping[State, int], group: Group, prior: float
+) -> NDArray[np.float64]:
     edges = sorted(moves)  # in an order that does not depend on the group's
-    names = sorted({state for edge in edges for state in edge})
-    row = {state: index for index, state in enumerate(names)}
-    from_E = np.array([row[start] for start, _ in edges])
-    to_E = np.array([row[end] for _, end in edges])
+    from_E = np.array([rows[start] for start, _ in edges], dtype=np.intp)
+    to_E = np.array([rows[end] for _, end in edges], dtype=np.intp)
     count_E = np.array([moves[edge] for edge in edges], dtype=np.float64)
     rate = sum(trajectory.success for trajectory in group.trajectories) / len(group.trajectories)
-    fixed_S = np.array([1.0 if state == ("end", WON) else 0.0 for state in names])
-    ends_S = np.array([state[0] == "end" for state in names])
-    left_S = np.bincount(from_E, weights=count_E, minlength=len(names)) + ends_S  # ends are never divided by 0
-    value_S = np.where(ends_S, fixed_S, rate)
-    for _ in range(_SWEEPS):
-        reached_S = np.bincount(from_E, weights=count_E * value_S[to_E], minlength=len(names))
-        following_S = np.where(ends_S, fixed_S, (reached_S + prior * rate) / (left_S + prior))
-        change = float(np.abs(following_S - value_S).max())
-        value_S = following_S
-        if change < _CLOSE:
-            break
-    return dict(zip(names, value_S.tolist(), strict=True))
+    longest = max(len(trajectory.turns) for trajectory in group.trajectories)
+    left_S = np.bincount(from_E, weights=count_E, minlength=len(rows)) + prior
+    left_S = np.where(left_S > 0, left_S, 1.0)  # never left and no prior: nothing to divide
+    ends_S = np.array([state[0] == "end" for state in rows])
+    won_S = np.array([float(state == ("end", WON)) for state in rows])
+    values = np.tile(won_S, (longest + 1, 1))
+    for turns in range(1, longest + 1):
+        reached_S = np.bincount(from_E, weights=count_E * values[turns - 1, to_E], minlength=len(rows))
+        values[turns] = np.where(ends_S, won_S, (reached_S + prior * rate * turns / longest) / left_S)
+    return values
 
 
 def _distances(moves: Mapping[tuple[State, State], int]) -> dict[State, int]:

@@ -29,9 +29,9 @@ class ContrastWeights:
         carry, keep: how relevance spreads backwards (`services.judge.alignment.relevance`).
     """
 
-    prior: float = 0.2
-    missed: float = 0.3
-    price: float = 0.08
+    prior: float = 0.1
+    missed: float = 0.2
+    price: float = 0.04
     carry: float = 0.8
     keep: float = 0.8
 
@@ -44,11 +44,13 @@ class Contrast:
 
         gain(t) = M(t + 1) - M(t) + missed * rho(t) * (share of the failed runs that never took step t)
 
-    M(t) is the value of the state before turn t in the Markov chain that the group itself recorded: states are digests,
-    moves are drawn as often as the group's trajectories made them, every state has `prior` pseudo-moves that win at the
-    group's success rate (`services.judge.chain`). It knows what the group saw: from where do trajectories go on to
-    succeed? A failed run has taken step t if it ever did the same action with the same response, or stood in the state
-    that t led to. rho(t) says how much the anchor's ending leans on step t, by a backward slice over shared rare words
+    M(t) is the value of the state before turn t, with the turns that are left then, in the Markov chain that the group
+    itself recorded: states are digests, moves are drawn as often as the group's trajectories made them, every state has
+    `prior` pseudo-moves that win at the group's success rate, less as time runs out (`services.judge.chain`). It knows
+    what the group saw: from where do trajectories go on to succeed, and in time?
+
+    A failed run has taken step t if it ever did the same action with the same response, or stood in the state that t
+    led to. rho(t) says how much the anchor's ending leans on step t, by a backward slice over shared rare words
     (`services.judge.alignment.relevance`); detours, steps that do not shorten the way to a win through recorded moves,
     have rho 0. It knows what the group could not see: what would have helped those who never tried.
 
@@ -93,9 +95,8 @@ class Contrast:
         recorded = chain(group, prior=weights.prior)
         gain_T, on_the_way = np.zeros(len(steps_T)), [True] * len(steps_T)
         if recorded is not None:
-            values, distances = recorded.along(anchor)
-            gain_T = np.diff(values)
-            on_the_way = [after < before for before, after in pairwise(distances)]
+            gain_T = np.diff(recorded.values_along(anchor))
+            on_the_way = [after < before for before, after in pairwise(recorded.distances_along(anchor))]
         failed = [steps(trajectory) for trajectory in group.trajectories if not trajectory.success]
         missed_T = 1.0 - taken(steps_T, failed).mean(axis=0)
         rho_T = relevance(steps_T, rarity(group), on_the_way=on_the_way, carry=weights.carry, keep=weights.keep)

@@ -19,11 +19,11 @@ from services.judge.chain import Chain, chain
 from services.judge.question import Judge, ProposeLimits
 
 _PRIOR = 0.2
-"""Pseudo-moves of the chain, as in `services.judge.contrast`."""
+"""Pseudo-moves of the chain that win at the group's success rate."""
 _STRAY = 0.3
 """What a step is held to lose that leaves the way of every success, in success probability."""
 _PRICE = 0.08
-"""What each action turn beyond the first costs, as in `services.judge.contrast`."""
+"""What each action turn beyond the first costs, in success probability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,9 @@ def strayed(group: Group, limits: ProposeLimits) -> list[Proposal]:
 
         M(t) - M(t + 1) + stray * (1 where no success took step t and t is the first step or step t - 1 was one's)
 
-    with M the value in the group's recorded chain (`services.judge.chain`; 0 throughout without digests). A segment
-    scores the sum less a price for each further action. Scores that are not above 0 are not proposed.
+    with M the value in the group's recorded chain with all turns left, so that time alone is no mistake
+    (`services.judge.chain`; 0 throughout without digests). A segment scores the sum less a price for each further
+    action. Scores that are not above 0 are not proposed.
     """
     recorded = chain(group, prior=_PRIOR)
     won = [steps(member) for member in group.trajectories if member.success]
@@ -123,7 +124,7 @@ def _segments(run: Trajectory, limits: ProposeLimits) -> Sequence[Segment]:
 def _drops(run: Trajectory, recorded: Chain | None) -> list[float]:
     if recorded is None:
         return [0.0] * len(run.turns)
-    return [before - after for before, after in pairwise(recorded.values_along(run))]
+    return [before - after for before, after in pairwise(recorded.timeless_along(run))]
 
 
 def _scored(run: Trajectory, segment: Segment, losses: Sequence[float]) -> _Scored:

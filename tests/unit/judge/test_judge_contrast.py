@@ -9,7 +9,7 @@ import pytest
 from bench.judge_household import Household
 from prover.credit.eligibility import anchor, eligible
 from prover.credit.segments import segment_fault, valid_segments
-from prover.trajectory import Group, Trajectory
+from prover.trajectory import Ending, Group, Trajectory
 from services.judge.alignment import rarity, relevance, steps, taken, terms
 from services.judge.chain import chain
 from services.judge.contrast import Contrast
@@ -82,22 +82,49 @@ def test_relevance_follows_the_chain_back_from_the_ending_and_passes_detours_ove
     assert (rho.min(), rho.max()) == (0.0, 1.0)
 
 
-def test_the_chain_knows_from_where_the_group_went_on_to_win() -> None:
+def test_the_chain_knows_from_where_the_group_went_on_to_win_in_time() -> None:
     won, lost = named("w", ["s", "a", "b"], success=True), [named(f"l{run}", ["s", "a", "s"]) for run in range(3)]
     found = chain(group(won, *lost), prior=0.0)
     assert found is not None
-    values, distances = found.along(won)
-    # From s: 4 of 7 moves go to a, 3 end lost; from a: 1 of 4 goes to b, which won, 3 go back to s.
-    at_s = (4 / 7 * 1 / 4) / (1 - 4 / 7 * 3 / 4)
-    assert values == pytest.approx((at_s, 1 / 4 + 3 / 4 * at_s, 1.0, 1.0), abs=1e-6)
-    assert distances == (3, 2, 1, 0)
+    # From s all 4 moves go to a; from a 1 of 4 goes to b, which won, and 3 go back to s, from where 3 turns are needed.
+    assert found.values_along(won) == pytest.approx((1 / 4, 1 / 4, 1.0, 1.0))
+    # The failed runs stand in s with one turn left.
+    assert found.values_along(lost[0]) == pytest.approx((1 / 4, 1 / 4, 0.0, 0.0))
+    assert found.distances_along(won) == (3, 2, 1, 0)
+
+
+def test_more_turns_left_are_worth_more_where_the_way_back_is_known() -> None:
+    won = named("w", ["s", "a", "s", "a", "b"], success=True)
+    found = chain(group(won, *[named(f"l{run}", ["s", "a", "s"]) for run in range(3)]), prior=0.0)
+    assert found is not None
+    # 5 turns in all; a leads to b once, and back to s 4 times. V(a, 4) = 1/5 + 4/5 * V(a, 2), V(a, 2) = 1/5.
+    assert found.values_along(won) == pytest.approx((9 / 25, 9 / 25, 1 / 5, 1 / 5, 1.0, 1.0))
+
+
+def test_pseudo_moves_win_less_often_as_time_runs_out() -> None:
+    won = named("w", ["s", "a"], success=True)
+    found = chain(group(won, named("l", ["s", "x", "x", "x"])), prior=2.0)
+    assert found is not None
+    # Success rate 1/2, 4 turns in all. V(a, 3) = (1 + 2 * 1/2 * 3/4) / 3; x with n left: (2 V(x, n - 1) + n/4) / 4.
+    x2 = (2 * (1 / 4) / 4 + 2 / 4) / 4
+    x3 = (2 * x2 + 3 / 4) / 4
+    assert found.values_along(won) == pytest.approx(((7 / 12 + x3 + 1) / 4, 7 / 12, 1.0))
+
+
+def test_a_run_that_lost_for_good_counts_as_lost_and_one_that_was_stopped_does_not() -> None:
+    won, stopped = named("w", ["s", "a"], success=True), named("l", ["s", "a"])
+    lost = replace(stopped, ending=Ending.FINISHED)
+    values = [
+        found.values_along(won)[1] for found in (chain(group(won, one), prior=0.0) for one in (stopped, lost)) if found
+    ]
+    assert values == [1.0, 0.5]
 
 
 def test_a_detour_does_not_shorten_the_way() -> None:
     won = named("w", ["s", "x", "s", "b"], success=True)
     found = chain(group(won, named("l", ["s", "x"])), prior=0.2)
     assert found is not None
-    assert found.along(won)[1] == (2, 3, 2, 1, 0)
+    assert found.distances_along(won) == (2, 3, 2, 1, 0)
 
 
 def test_without_digests_there_is_no_chain() -> None:
