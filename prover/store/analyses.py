@@ -233,10 +233,13 @@ class AnalysisStore:
         await self._redis.zadd(_ACTIVE, {analysis_id: time.time() + patience_s}, xx=True)
         return int(await self._redis.hincrby(_key(analysis_id), "attempts", 1))
 
-    async def keep_alive(self, analysis_id: str) -> bool:
-        """Says that somebody is at work on it, though nothing is to be seen yet. False where it is not under way."""
-        keys = [_key(analysis_id), _ACTIVE]
-        return bool(await self._redis.eval(scripts.KEEP_ALIVE, len(keys), *keys, time.time(), analysis_id))
+    async def keep_alive(self, analysis_id: str, *, patience_s: float = 0.0) -> bool:
+        """Says that somebody is at work on it, though nothing is to be seen yet. False where it is not under way.
+
+        It counts as stalled `patience_s` later than it otherwise would.
+        """
+        keys, until = [_key(analysis_id), _ACTIVE], time.time() + patience_s
+        return bool(await self._redis.eval(scripts.KEEP_ALIVE, len(keys), *keys, until, analysis_id))
 
     async def hold_lock(self, name: str, *, owner: str, ttl_s: float) -> bool:
         """Takes the lock or holds on to it for `ttl_s` more. False where another owner has it."""

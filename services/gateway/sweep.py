@@ -3,9 +3,10 @@
 Consumes: the set of analyses under way, ordered by their last progress. Produces: messages on the queue `analyze`, and
 failed analyses. Waits for nobody. If it dies, another gateway takes the lock over, or this one does when it is back.
 
-An analysis whose message still waits in a queue is not stalled, only in line: it is sent again much later, and never
-given up. One that is in no queue and makes no progress is given up after five attempts, spaced further and further. One
-that waits for continuations of its caller is no business of ours for a day; then it is given up too.
+An analysis whose message still waits in a queue is not stalled, only in line: it is sent again much later, each time
+after twice as long, and never given up. Every sending makes the line longer: at even steps a long one would only grow.
+One that is in no queue and makes no progress is given up after five attempts, spaced further and further. One that
+waits for continuations of its caller is no business of ours for a day; then it is given up too.
 """
 
 import asyncio
@@ -82,8 +83,8 @@ class Sweep:
             elif not in_line:
                 gave_up = await self._attempt(analysis)
                 failed, sent = failed + gave_up, sent + (not gave_up)
-            elif time.time() - analysis.updated_at > _IN_LINE_FACTOR * self._idle_s:
-                await self._store.keep_alive(analysis_id)
+            elif (age_s := time.time() - analysis.updated_at) > _IN_LINE_FACTOR * self._idle_s:
+                await self._store.keep_alive(analysis_id, patience_s=age_s - self._idle_s)
                 await self._queue.analyze(analysis_id)
                 sent += 1
         return Swept(sent=sent, failed=failed)

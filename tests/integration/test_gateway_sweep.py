@@ -124,6 +124,11 @@ async def test_an_analysis_in_line_is_neither_sent_nor_given_up(
         assert await sweep.once() == Swept()
     await asyncio.sleep(16 * IDLE_S)
     assert await sweep.once() == Swept(sent=1), "its own message may be lost all the same"
+    for _ in range(8):
+        await asyncio.sleep(IDLE_S)
+        assert await sweep.once() == Swept(), "it would only make the line longer"
+    await asyncio.sleep(20 * IDLE_S)
+    assert await sweep.once() == Swept(sent=1)
     analysis = await store.get("a")
     assert analysis is not None
     assert (analysis.status, analysis.attempts) == (Status.QUEUED, 0)

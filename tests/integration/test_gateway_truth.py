@@ -25,7 +25,7 @@ from prover.trajectory import Group, Task
 from tests.conftest import free_port
 
 SAMPLES = 8
-REPEATS = 12
+REPEATS = {"fixed": 8, "adaptive": 5}
 LEVEL = 0.9
 RIGHT = {"chain": 0.5, "able": 0.8}
 """Engines, and how often each opens the right door."""
@@ -77,7 +77,7 @@ async def group_of(task: Task, number: int) -> Group:
 async def verified(client: AsyncProverClient, mode: str) -> list[Found]:
     """All of them at once, and what came out."""
     asked: list[tuple[str, Task, float]] = []
-    for number, chain, engine, judge in product(range(REPEATS), CHAINS, RIGHT, JUDGES):
+    for number, chain, engine, judge in product(range(REPEATS[mode]), CHAINS, RIGHT, JUDGES):
         task = replace(TASK, task_id=chain)
         options = replace(OPTIONS, mode=mode, samples=SAMPLES, policy=engine, judge=judge)
         asked.append((await client.submit(await group_of(task, number), options), task, RIGHT[engine]))
