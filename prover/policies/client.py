@@ -69,8 +69,11 @@ class _Tokens(BaseModel):
 
 
 class _Card(BaseModel):
+    """A model that is listed. Adapters name their `parent`, and not how much they read, which is as much as it does."""
+
     id: str
-    max_model_len: int
+    max_model_len: int | None = None
+    parent: str | None = None
     weights_version: str | None = None
 
 
@@ -119,7 +122,7 @@ class PolicyClient:
 
     async def complete(self, context_token_ids: Sequence[int], sampling: Sampling) -> Completion:
         """Samples one turn. Raises PolicyError; ContextTooLong where the context has outgrown the engine."""
-        model, max_context = await self._served()
+        model, max_context = await self._served(sampling.version)
         if len(context_token_ids) + sampling.max_tokens > max_context:
             raise ContextTooLong(
                 f"context: {len(context_token_ids)} tokens and {sampling.max_tokens} to sample; "
@@ -157,12 +160,19 @@ class PolicyClient:
     async def info(self) -> PolicyInfo:
         """What the engine serves now."""
         cards = _read(_Cards, await self._ask("GET", "/v1/models")).data
-        card = next((card for card in cards if self._model in (None, card.id)), None)
-        if card is None:
+        adapters = [card for card in cards if card.parent is not None]
+        wanted = adapters[-1:] or cards if self._model is None else [card for card in cards if card.id == self._model]
+        longest = max((card.max_model_len or 0 for card in cards), default=0)
+        if not wanted or not longest:
             served = ", ".join(card.id for card in cards) or "nothing"
             raise PolicyError(f"model: was {self._model!r}; {self._base_url} serves {served}")
-        version = card.weights_version or await self._published() or card.id
-        return PolicyInfo(model=card.id, version=version, max_context=card.max_model_len)
+        card = wanted[0]
+        return PolicyInfo(
+            model=card.id,
+            version=card.weights_version or await self._published() or card.id,
+            max_context=card.max_model_len or longest,
+            versions=tuple(card.id for card in adapters),
+        )
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -185,12 +195,13 @@ class PolicyClient:
             return answer.weights_version
         return (before or answer.model) if await self._published() == before else None
 
-    async def _served(self) -> tuple[str, int]:
-        """Model name and longest context: asked for once, since neither changes with the weights."""
+    async def _served(self, version: str | None = None) -> tuple[str, int]:
+        """Model name and longest context: asked for once, since neither changes with the weights. A version that is
+        served under its own name is a model of that name."""
         if self._model is None or self._max_context is None:
             info = await self.info()
             self._model, self._max_context = info.model, info.max_context
-        return self._model, self._max_context
+        return version or self._model, self._max_context
 
     async def _complete(self, body: dict[str, Any]) -> Completion:
         for attempt in range(_ATTEMPTS):

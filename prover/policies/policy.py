@@ -18,6 +18,8 @@ class Sampling:
         max_tokens: most tokens of one turn.
         stop_token_ids: sampling stops after any of these; the stop token is part of the sampled tokens.
         seed: makes one request repeatable where the engine supports it.
+        version: which of the engine's versions samples, where it serves several side by side (`PolicyInfo.versions`);
+            None is the present one.
     """
 
     temperature: float = 1.0
@@ -25,6 +27,7 @@ class Sampling:
     max_tokens: int = 32
     stop_token_ids: tuple[int, ...] = ()
     seed: int | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +51,15 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInfo:
-    """Which model an engine serves, at which version, and how many tokens it can read."""
+    """Which model an engine serves, at which version, and how many tokens it can read.
+
+    `versions` are those that can be asked for by name beside the present one, such as LoRA adapters that are loaded.
+    """
 
     model: str
     version: str
     max_context: int
+    versions: tuple[str, ...] = ()
 
 
 class PolicyError(Exception):

@@ -67,7 +67,9 @@ async def prepare(world: World, group: Group, boundary: Boundary, options: Optio
     """
     policy = world.policy(options.policy)
     info = await policy.info()
-    check_version(group.policy_version, info.version, allowed_lag=options.allowed_lag)
+    # The engine may have moved on and serve the group's own version still, under its name.
+    named = group.policy_version if group.policy_version in info.versions else None
+    check_version(group.policy_version, named or info.version, allowed_lag=options.allowed_lag)
     agent = agents.make(options.agent)
     restored = await restore(
         group.trajectory(boundary.trajectory_id),
@@ -86,6 +88,7 @@ async def prepare(world: World, group: Group, boundary: Boundary, options: Optio
             top_p=options.top_p,
             max_tokens=options.max_tokens,
             stop_token_ids=await stop_tokens(agent, policy),
+            version=named,
         ),
         max_turns=options.max_turns,
         group_version=group.policy_version,
