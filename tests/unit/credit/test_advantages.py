@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prover.credit.advantages import assign_credit, group_advantages, segment_bonus
+from prover.credit.advantages import assign_credit, group_advantages, mistake_bonus, segment_bonus
 from prover.trajectory import Group, Segment, Task, Trajectory, Turn
 
 TASK = Task(environment="chain", task_id="0")
@@ -44,6 +44,17 @@ def test_every_sampled_token_gets_its_trajectorys_reward_less_the_mean(group: Gr
         for turn, turn_credit in zip(member.turns, credit.turns, strict=True):
             assert turn_credit.token_advantages == (turn_credit.advantage,) * len(turn.token_ids or ())
             assert turn_credit.advantage == pytest.approx(member.reward - mean, abs=1e-12)
+
+
+@given(groups(), st.floats(-1, 0), st.floats(0, 20), st.data())
+def test_a_delta_of_zero_or_less_changes_nothing(
+    group: Group, delta: float, weight: float, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.sampled_from(group.trajectories))
+    turn = data.draw(st.integers(0, len(chosen.turns) - 1))
+    segment = Segment(trajectory_id=chosen.id, first_turn=turn, last_turn=turn)
+    assert assign_credit(group, bonuses={segment: segment_bonus(delta, weight=weight)}) == assign_credit(group)
+    assert assign_credit(group, bonuses={segment: mistake_bonus(-delta, weight=weight)}) == assign_credit(group)
 
 
 @given(groups(), st.floats(0, 2), st.data())
