@@ -2,12 +2,15 @@
 
 import asyncio
 import base64
+import copy
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import httpx
 import uvicorn
 from redis.asyncio import Redis
 
@@ -25,6 +28,7 @@ from prover.trajectory import (
     Task,
     Verification,
 )
+from services.gateway.examples import SUBMISSION_EXAMPLE
 from services.gateway.gateway import Doors, Gateway
 from services.gateway.http_server import create_app
 from services.gateway.judge_records import RecordShelf
@@ -165,3 +169,17 @@ async def play_through(store: AnalysisStore, analysis_id: str, *, bonus: float =
     credit = assign_credit(await store.group(analysis_id), bonuses={SEGMENT: bonus})
     await store.write_credit(analysis_id, credit)
     await store.move(analysis_id, Status.DONE, verifications=(verification,))
+
+
+def submission(**group: Any) -> dict[str, Any]:
+    """The documented example, with those fields of its group."""
+    body: dict[str, Any] = copy.deepcopy(SUBMISSION_EXAMPLE)
+    body["group"].update(group)
+    return body
+
+
+async def submitted(http: httpx.AsyncClient, body: Any = None) -> str:
+    """Hands it in and answers the id."""
+    answer = await http.post("/v1/analyses", json=body or submission())
+    assert answer.status_code == 202, answer.text
+    return answer.json()["id"]
