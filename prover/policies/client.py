@@ -5,7 +5,8 @@ POST /v1/completions with a list of token ids, `return_token_ids` and `logprobs`
 The version of the weights comes out of each answer. The embedded engine says it in the field `weights_version`. vLLM
 has no such field. In its development mode it keeps the version that was published last (GET /weight_info), and a turn
 counts where that was the same before it and after it. Elsewhere the version is the answer's `model`: serve each version
-under a name of its own (a LoRA adapter loaded as "v7" is asked for, and answers, as "v7").
+under a name of its own. Where vLLM loads adapters at run time (prover.policies.adapters), a turn asks for the one that
+was loaded last, by its name, unless a model was named here: an adapter loaded as "v7" answers as "v7".
 """
 
 import asyncio
@@ -27,7 +28,8 @@ _BUSY = frozenset({429, 503})
 _TOO_LONG = ("maximum context length", "context_length_exceeded", "longer than the maximum model length")
 """How vLLM (by its messages) and the embedded engine (also by its type) say that a prompt does not fit."""
 
-_NOT_OFFERED = frozenset({403, 404, 405})
+_METHOD_NOT_ALLOWED = 405
+_NOT_OFFERED = frozenset({403, 404, _METHOD_NOT_ALLOWED})
 _UNPUBLISHED = "default"
 """What vLLM calls the weights that it was started with."""
 
@@ -102,13 +104,15 @@ class PolicyClient:
         max_in_flight: int = 64,
         api_key: str = "",
     ) -> None:
-        """`base_url` without "/v1". `model` None takes the first one that the engine lists.
+        """`base_url` without "/v1". `model` None takes the adapter that was loaded last, or else the first model that
+        the engine lists.
 
         `api_key` goes along with every request as a bearer token; empty sends none.
         """
         self._base_url = base_url.rstrip("/")
         self._model = model
-        self._max_context: int | None = None
+        self._known: PolicyInfo | None = None
+        self._loads_adapters: bool | None = None
         self._keeps_versions = True
         self._tokens: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self._places = asyncio.Semaphore(max_in_flight)
@@ -167,9 +171,10 @@ class PolicyClient:
             served = ", ".join(card.id for card in cards) or "nothing"
             raise PolicyError(f"model: was {self._model!r}; {self._base_url} serves {served}")
         card = wanted[0]
+        version = card.weights_version or await self._published() or card.id
         return PolicyInfo(
             model=card.id,
-            version=card.weights_version or await self._published() or card.id,
+            version=version,
             max_context=card.max_model_len or longest,
             versions=tuple(card.id for card in adapters),
         )
@@ -196,12 +201,18 @@ class PolicyClient:
         return (before or answer.model) if await self._published() == before else None
 
     async def _served(self, version: str | None = None) -> tuple[str, int]:
-        """Model name and longest context: asked for once, since neither changes with the weights. A version that is
-        served under its own name is a model of that name."""
-        if self._model is None or self._max_context is None:
-            info = await self.info()
-            self._model, self._max_context = info.model, info.max_context
-        return version or self._model, self._max_context
+        """Model name and longest context: asked for once, since neither changes with the weights, but where weights
+        are adapters with names of their own. An adapter that is asked for by name is a model of that name."""
+        if self._known is None or (version is None and await self._may_load_adapters()):
+            self._known = await self.info()
+        return version or self._known.model, self._known.max_context
+
+    async def _may_load_adapters(self) -> bool:
+        """Whether another adapter may have been loaded since: the route that loads them takes no GET, and says so."""
+        if self._loads_adapters is None:
+            answer = None if self._model else await self._answer("GET", "/v1/load_lora_adapter")
+            self._loads_adapters = answer is not None and answer.status_code == _METHOD_NOT_ALLOWED
+        return self._loads_adapters
 
     async def _complete(self, body: dict[str, Any]) -> Completion:
         for attempt in range(_ATTEMPTS):

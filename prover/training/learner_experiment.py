@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 PROBE_NATS: Mapping[str, float] = {"float32": 0.05, "bfloat16": 0.5}
 """How far the right weights may be from the trainer's log-probabilities, by what they were published in. In bfloat16
@@ -35,7 +35,11 @@ class LearnerExperiment(BaseModel):
         publish_dtype: of the published files. float32 loses nothing; an engine that computes in bfloat16 rounds anyway,
             and half the file is enough for it.
         activation_checkpointing: computes activations again in the backward pass, for memory.
-        lora_rank: 0 trains all weights.
+        lora_rank: 0 trains all weights. Otherwise only adapters are trained, on every linear layer but the last.
+        publish: how new weights reach the engine. "folder": the whole model, in a folder that the engine reads.
+            "adapter" (vLLM, with `lora_rank`): only the adapter, loaded under the version's name. "nccl" (vLLM on
+            GPUs): the whole model, sent from GPU to GPU.
+        versions_kept: published versions whose files are kept, the newest; of adapters also how many stay loaded.
         checkpoint_every: optimizer steps between checkpoints.
         engine_kl_alert: nats a token; above it a warning is logged.
         probe_tolerance: nats; how far trainer and engine may be apart on the probe that proves a publish. None is what
@@ -62,10 +66,19 @@ class LearnerExperiment(BaseModel):
     publish_dtype: Literal["float32", "bfloat16"] = "float32"
     activation_checkpointing: bool = False
     lora_rank: int = Field(default=0, ge=0)
+    publish: Literal["folder", "adapter", "nccl"] = "folder"
+    versions_kept: int = Field(default=4, ge=2)
     checkpoint_every: int = Field(default=1, ge=1)
     engine_kl_alert: float = Field(default=0.1, gt=0)
     probe_tolerance: float | None = Field(default=None, gt=0)
     seed: int = 0
+
+    @field_validator("publish")
+    @classmethod
+    def _an_adapter_is_trained(cls, publish: str, values: ValidationInfo) -> str:
+        if publish == "adapter" and not values.data.get("lora_rank"):
+            raise ValueError('expected lora_rank above 0 with "adapter"')
+        return publish
 
     @property
     def probe_nats(self) -> float:

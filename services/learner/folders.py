@@ -48,6 +48,17 @@ def write_file(path: Path, text: str) -> None:
         raise WriteFailed(f"{path}: {error}. {_free(path)}; make room there, then try again") from error
 
 
+def remove_oldest(parent: Path, *, kept: int, spared: Path) -> None:
+    """All but the `kept` folders that were written last, and never `spared`."""
+    written = sorted(
+        (path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(_UNFINISHED)),
+        key=lambda path: path.stat().st_mtime_ns,
+    )
+    for path in written[:-kept]:
+        if path != spared:
+            shutil.rmtree(path)
+
+
 def remove_unfinished(parent: Path) -> None:
     """What an interrupted process left behind."""
     for path in parent.glob(f"{_UNFINISHED}*"):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from prover.training import LearnerState, StepMetrics
 from prover.training.learner_experiment import LearnerExperiment
 from prover.trajectory import CreditedTrajectory, Turn, TurnCredit
-from services.learner.adapters import add_adapters, merge_adapters
+from services.learner.adapters import add_adapters, merge_adapters, write_adapter
 from services.learner.batches import (
     Floats,
     Pack,
@@ -41,6 +41,7 @@ from services.learner.checkpoint import (
     read_trainable,
     read_trainer,
 )
+from services.learner.folders import remove_oldest
 from services.learner.model import load_model, may_pack
 from services.learner.optimizer import Optimizer
 from services.learner.passes import DTYPES, Passes, Sums
@@ -138,9 +139,11 @@ class Learner:
         return folder.resolve()
 
     def mark_published(self, folder: Path) -> None:
-        """The present weights serve now, from that folder. Raises WriteFailed."""
+        """The present weights serve now, from that folder; older versions may go. Raises WriteFailed."""
         publication = Publication(version=self.state.version, path=str(folder))
+        kept = self._experiment.versions_kept
         self._ranks.first(lambda: self._checkpoints.save_published(publication))
+        self._ranks.first(lambda: remove_oldest(self._versions.resolve(), kept=kept, spared=folder))
         self._published = publication
 
     def _sequences(self, batch: Sequence[CreditedTrajectory]) -> list[TrainingSequence]:
@@ -155,12 +158,14 @@ class Learner:
         return sequences
 
     def _write_version(self, folder: Path, state: Mapping[str, Tensor]) -> None:
-        model = self._model
+        model, version, dtype = self._model, self.state.version, DTYPES[self._experiment.publish_dtype]
+        if self._experiment.publish == "adapter":
+            write_adapter(folder, model, state, version=version, dtype=dtype)
+            return
         if self._experiment.lora_rank:
             model = merge_adapters(_prepare(self._weights, self._experiment), state)
             state = model.state_dict()
-        dtype = DTYPES[self._experiment.publish_dtype]
-        write_weights(folder, model, state, source=self._weights, version=self.state.version, dtype=dtype)
+        write_weights(folder, model, state, source=self._weights, version=version, dtype=dtype)
 
     def _check(self, sequences: Sequence[TrainingSequence]) -> None:
         config: Any = self._model.config
