@@ -8,7 +8,7 @@ that are wrong on purpose.
     prover bench frugal                    # quick: the main methods at one rate, a few minutes on 2 cores
     prover bench frugal --full             # everything, about an hour and a half; goes on where it was stopped
     prover bench frugal --full --report    # writes the record of what has finished, and runs nothing
-    prover bench frugal --first-seed 100   # other seeds
+    prover bench frugal --first-seed 100 --record frugal_other_seeds --kept out/other.jsonl   # other seeds, beside it
 """
 
 import argparse
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "interval": "95%, Student's t over seeds",
         "runs": f"{sum(job.key in done for job in jobs)} of {len(jobs)}",
     }
-    path = write_record("frugal", settings=settings, headline=headline, rows=rows)
+    path = write_record(options.record, settings=settings, headline=headline, rows=rows)
     _plot(rows, path.with_suffix(".png"))
     console.print(json.dumps(headline, indent=1))
     return 0
@@ -112,6 +112,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kept", default="out/frugal.jsonl", help="finished runs; a stopped benchmark goes on from it")
+    parser.add_argument("--record", default="frugal", help="name of the record in bench/results/ (default: frugal)")
     parser.add_argument("--report", action="store_true", help="run nothing: report on the runs that have finished")
     options = parser.parse_args(argv)
     if options.seeds < 2:

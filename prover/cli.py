@@ -7,7 +7,6 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from prover import cli_training
+from prover import cli_bench, cli_training
 from prover.client import GatewayUnreachable, ProblemError, ProverClient
 from prover.report import features_table, print_analysis, record_table
 
@@ -26,7 +25,7 @@ app = typer.Typer(
 )
 app.command()(cli_training.train)
 app.command()(cli_training.runs)
-BENCHMARKS = ("alfworld", "alfworld_verification", "autoscaling", "frugal", "judges", "learner", "verification")
+cli_bench.add_to(app)
 _CONFLICT = 409
 
 Url = Annotated[str, typer.Option("--url", envvar="PROVER_URL", help="Address of the gateway.", show_default=True)]
@@ -177,17 +176,6 @@ def check_environment(
     broken = sum(bool(finding.problem) for finding in findings)
     if broken:
         _fail(f"{broken} of {len(findings)} promises are broken; docs/environments.md says what each asks for")
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def bench(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(BENCHMARKS)}.")],
-) -> None:
-    """Run a benchmark; its record goes to bench/results/NAME.json. Further options are the benchmark's own."""
-    if name not in BENCHMARKS:
-        _fail(f"benchmark: was {name!r}; expected one of {', '.join(BENCHMARKS)}")
-    sys.exit(import_module(f"bench.{name}").main(list(context.args)))
 
 
 @contextmanager
