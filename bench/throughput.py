@@ -3,7 +3,7 @@
 A burst of analyses goes through the whole system on this machine: gateway, judge, coordinator, one worker, as in
 production. It keeps its continuations, so that what it asked the engine for is known: every prompt and the number of
 tokens of every answer. Then a bare load generator (bench/load.py) sends the same engine the same requests, with as many
-episodes in flight as the worker may have. The two take turns, each pair on groups that the engine has not seen.
+in flight as the worker may have. The two take turns, each pair on groups that the engine has not seen.
 
     ratio = sampled tokens a second of the burst / of the load generator
 
@@ -88,7 +88,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--agent", default="plain", help="prompt format (default: plain)")
     parser.add_argument("--max-turns", type=int, default=50, help="turns of an episode (default: 50)")
     parser.add_argument("--max-tokens", type=int, default=32, help="tokens of a turn (default: 32)")
-    parser.add_argument("--tasks", type=int, default=4, help="tasks at a time of the worker (default: 4)")
+    parser.add_argument("--in-flight", type=int, default=16, help="requests at a time, on both sides (default: 16)")
+    parser.add_argument("--tasks", type=int, default=8, help="tasks at a time of the worker (default: 8)")
     parser.add_argument("--batch", type=int, default=4, help="continuations of a task (default: 4)")
     parser.add_argument("--first-group", type=int, default=0, help="of bench/data/judge_groups.json.gz (default: 0)")
     parser.add_argument("--record", default="throughput", help="name of the record (default: throughput)")
@@ -103,8 +104,12 @@ async def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
             if not options.url:
                 await parts.module("engine", "services.engine", PROVER_ENGINE_PORT=port)
             await until_answers(f"{url}/v1/models")
-            tasks, batch = options.tasks, options.batch
-            await parts.system(workers=1, PROVER_VERIFIER_CONCURRENCY=tasks, PROVER_VERIFIER_BATCH_SAMPLES=batch)
+            await parts.system(
+                workers=1,
+                PROVER_VERIFIER_CONCURRENCY=options.tasks,
+                PROVER_VERIFIER_BATCH_SAMPLES=options.batch,
+                PROVER_VERIFIER_MAX_IN_FLIGHT=options.in_flight,
+            )
             target = await _target(url)
             groups = _groups(target, first=options.first_group, count=options.analyses * (options.pairs + 1))
             rows: list[dict[str, float]] = []
@@ -144,7 +149,7 @@ async def _pair(parts: Parts, target: Target, groups: Sequence[Group], options: 
     between, used_then = await _counted(target), parts.processor_s()
     await _forget(target)
     start = await _counted(target)
-    replay_s = await replay(target.url, target.model, burst.episodes, at_once=options.tasks * options.batch)
+    replay_s = await replay(target.url, target.model, burst.episodes, at_once=options.in_flight)
     after = await _counted(target)
     sampled = sum(episode.sampled for episode in burst.episodes)
     return {

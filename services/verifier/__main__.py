@@ -29,7 +29,7 @@ from services.verifier.player import World
 from services.verifier.tasks import Runner, add_coordinator_tasks, add_worker_tasks
 from services.verifier.verifier import Coordinator
 
-_ROLES = {"coordinator": (ANALYZE, 16), "worker": (CONTINUE, 4)}
+_ROLES = {"coordinator": (ANALYZE, 16), "worker": (CONTINUE, 16)}
 
 
 def main() -> int:
