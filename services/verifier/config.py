@@ -10,8 +10,8 @@ class VerifierSettings(BaseSettings):
     """`PROVER_VERIFIER_CONCURRENCY=8` and so on; addresses that services share are PROVER_REDIS_URL and so on.
 
     Attributes:
-        concurrency: tasks at a time; 0 takes 16. A worker alone with an engine needs twice the tasks that would fill it:
-            as continuations end, those of other tasks take their places.
+        concurrency: tasks at a time; 0 takes 16. A worker alone with an engine needs twice the tasks that would fill
+            it: as continuations end, those of other tasks take their places.
         batch_samples: most continuations of one task. Fewer spread over more workers, more share a restored boundary.
         max_in_flight: most requests at a time to one policy engine.
         judge_timeout_s: for one judgement, tools and repairs included.
