@@ -1,7 +1,7 @@
-"""Prints a group of one generated game as JSON, ready to be posted: one solved run and three that gave up half-way.
+"""Prints groups of generated games, a line of JSON each, ready to be posted: one solved run and three that gave up.
 
 Runs wherever `prover` is installed, such as in the gateway's container:
-python - SEED SAMPLES < deploy/test/make_group.py
+python - FIRST_SEED SAMPLES [GROUPS] < deploy/test/make_group.py
 """
 
 import json
@@ -63,4 +63,6 @@ def group(seed: int, samples: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(group(int(sys.argv[1]), int(sys.argv[2]))))
+    first, samples, groups = map(int, [*sys.argv[1:], "1"][:3])
+    for seed in range(first, first + groups):
+        sys.stdout.write(json.dumps(group(seed, samples)) + "\n")
