@@ -11,6 +11,7 @@ was loaded last, by its name, unless a model was named here: an adapter loaded a
 
 import asyncio
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -91,8 +92,8 @@ class PolicyClient:
     """A `Policy` behind an HTTP address. Belongs to the event loop that first uses it; `aclose` it there.
 
     At most `max_in_flight` requests are under way at once; more wait here. Lost connections and answers 429 and 503
-    are tried again with growing pauses, at most 5 times in all: nothing is counted twice, since an engine keeps no
-    state of a completion. Everything else is raised at once.
+    are tried again with growing pauses, 5 times in all and on for as long as the client has patience: nothing is
+    counted twice, since an engine keeps no state of a completion. Everything else is raised at once.
     """
 
     def __init__(
@@ -102,11 +103,14 @@ class PolicyClient:
         model: str | None = None,
         timeout_s: float = 60.0,
         max_in_flight: int = 64,
+        patience_s: float = 0.0,
         api_key: str = "",
     ) -> None:
         """`base_url` without "/v1". `model` None takes the adapter that was loaded last, or else the first model that
         the engine lists.
 
+        `patience_s`: how long a request outlasts an engine that restarts. An episode under way then goes on where it
+        stood, since its turns are known here.
         `api_key` goes along with every request as a bearer token; empty sends none.
         """
         self._base_url = base_url.rstrip("/")
@@ -115,6 +119,7 @@ class PolicyClient:
         self._loads_adapters: bool | None = None
         self._keeps_versions = True
         self._tokens: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._patience_s = patience_s
         self._places = asyncio.Semaphore(max_in_flight)
         limits = httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight)
         # Waiting for a connection is waiting for a place, which has no limit of its own.
@@ -246,11 +251,13 @@ class PolicyClient:
         return _checked(await self._answer(method, path, body))
 
     async def _answer(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
-        failure = ""
+        failure, attempts = "", 0
         async with self._places:
-            for attempt in range(_ATTEMPTS):
-                if attempt:
-                    await asyncio.sleep(_delay_s(attempt - 1))
+            began = time.monotonic()
+            while attempts < _ATTEMPTS or time.monotonic() - began < self._patience_s:
+                if attempts:
+                    await asyncio.sleep(_delay_s(attempts - 1))
+                attempts += 1
                 try:
                     answer = await self._http.request(method, path, json=body)
                 except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout) as error:
@@ -261,12 +268,12 @@ class PolicyClient:
                 if answer.status_code not in _BUSY:
                     return answer
                 failure = f"{answer.status_code}: {answer.text[:500]}"
-        raise PolicyError(f"{self._base_url}{path}: no answer in {_ATTEMPTS} attempts; the last one: {failure}")
+        raise PolicyError(f"{self._base_url}{path}: no answer in {attempts} attempts; the last one: {failure}")
 
 
 def _delay_s(attempt: int) -> float:
     """Doubles, and is spread so that many waiting clients do not come back at once."""
-    return min(_FIRST_DELAY_S * 2**attempt, _LONGEST_DELAY_S) * random.uniform(0.5, 1.0)
+    return min(_FIRST_DELAY_S * 2 ** min(attempt, 10), _LONGEST_DELAY_S) * random.uniform(0.5, 1.0)
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

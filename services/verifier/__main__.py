@@ -74,8 +74,10 @@ async def _continuations(
     settings: VerifierSettings, app: Celery, store: AnalysisStore, endings: Endings, metrics: Metrics
 ) -> Continuations:
     key = settings.policy_api_key.get_secret_value()
+    # A task that is cut off says less than an engine's own refusal.
+    patience_s = min(settings.engine_patience_s, settings.task_limit_s / 2)
     policies = {
-        name: PolicyClient(url, max_in_flight=settings.max_in_flight, api_key=key)
+        name: PolicyClient(url, max_in_flight=settings.max_in_flight, patience_s=patience_s, api_key=key)
         for name, url in parse_addresses(settings.policy_urls).items()
     }
     world = World(policies=policies, make_environment=make)

@@ -14,6 +14,8 @@ class VerifierSettings(BaseSettings):
             it: as continuations end, those of other tasks take their places.
         batch_samples: most continuations of one task. Fewer spread over more workers, more share a restored boundary.
         max_in_flight: most requests at a time to one policy engine.
+        engine_patience_s: how long a continuation waits for an engine that is gone or full, and then goes on where it
+            stood; no longer than half a task's limit.
         judge_timeout_s: for one judgement, tools and repairs included.
         task_limit_s: a task that has not ended by then is cut off and tried again.
         visibility_timeout_s: a message that was not acknowledged by then goes to somebody else.
@@ -27,6 +29,7 @@ class VerifierSettings(BaseSettings):
     concurrency: Annotated[int, Field(ge=0, le=256)] = 0
     batch_samples: Annotated[int, Field(ge=1, le=64)] = 4
     max_in_flight: Annotated[int, Field(ge=1)] = 64
+    engine_patience_s: Annotated[float, Field(ge=0)] = 300.0
     judge_timeout_s: Annotated[float, Field(gt=0)] = 300.0
     task_limit_s: Annotated[float, Field(gt=0)] = 1800.0
     visibility_timeout_s: Annotated[int, Field(ge=1)] = 3600
