@@ -20,9 +20,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from prover.local.stack import free_port
 from prover.policies import PolicyClient, Sampling
 from prover.policies.publish import Probe
-from tests.conftest import free_port
 
 ADDRESS = os.environ.get("PROVER_TEST_VLLM", "")
 WEIGHTS = os.environ.get("PROVER_TEST_VLLM_WEIGHTS", "")

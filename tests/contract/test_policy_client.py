@@ -11,9 +11,9 @@ import torch
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from prover.local.stack import free_port
 from prover.policies import Completion, ContextTooLong, PolicyClient, PolicyError, Sampling
 from services.engine.http_server import make_app
-from tests.conftest import free_port
 from tests.unit.engine.builders import MAX_CONTEXT, STOP, WORDS, engine, weights, write_weights
 from tests.unit.engine.serving import serving
 
@@ -271,6 +271,16 @@ async def test_an_engine_that_stays_busy_is_given_up(vllm: tuple[FakeVllm, str])
     with pytest.raises(PolicyError, match="no answer in 5 attempts; the last one: 503: no room"):
         await ask(url)
     assert len(fake.asked) == 5
+
+
+async def test_a_patient_client_outlasts_an_engine_that_is_away_for_longer(vllm: tuple[FakeVllm, str]) -> None:
+    fake, url = vllm
+    fake.failures = [Response(status_code=503, content="starting")] * 6
+    client = PolicyClient(url, patience_s=60.0)
+    answer = await client.complete(CONTEXT, Sampling(max_tokens=4))
+    await client.aclose()
+    assert answer.token_ids == (3,)
+    assert len(fake.asked) == 7
 
 
 async def test_an_engines_own_error_is_not_asked_for_again(vllm: tuple[FakeVllm, str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 from verifier_processes import Processes
 
-from tests.conftest import free_port
+from prover.local.stack import free_port
 
 
 class System(Processes):

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import free_port
+from prover.local.stack import free_port
 from tests.unit.engine.builders import write_weights
 
 _START_LIMIT_S = 100.0

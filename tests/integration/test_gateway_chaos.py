@@ -20,8 +20,8 @@ from prover.client import AsyncProverClient
 from prover.client.documents import Advantages, Analysis, Continuations
 from prover.credit.advantages import assign_credit
 from prover.credit.modes import MODES
+from prover.local.stack import free_port
 from prover.trajectory import Group, Segment
-from tests.conftest import free_port
 
 ANALYSES = 200
 FEWEST_KILLS = 8

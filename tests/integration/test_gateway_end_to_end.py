@@ -12,8 +12,8 @@ from rest_system import System
 from verifier_processes import JudgeService, serve_judge
 
 from prover.client import Advantages, AsyncProverClient, PlayedOutcome
+from prover.local.stack import free_port
 from prover.trajectory import Group
-from tests.conftest import free_port
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ import pytest
 from redis.asyncio import Redis
 
 from prover.client import AsyncProverClient, ProblemError
+from prover.local.stack import free_port
 from prover.store import open_store
 from services.gateway.examples import SUBMISSION_EXAMPLE
-from tests.conftest import find_redis_server, free_port, start_redis
+from tests.conftest import start_redis
 from tests.rest_server import play_through
 
 
@@ -77,12 +78,9 @@ async def gateway(redis_url: str, tmp_path: Path) -> AsyncIterator[Process]:
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A Redis that the test may kill: its address, and the list of processes that served it."""
-    binary = find_redis_server()
-    if binary is None:
-        pytest.skip("no redis-server")
     port = free_port()
     (tmp_path / "redis").mkdir()
-    started = [start_redis(binary, port, str(tmp_path / "redis"))]
+    started = [start_redis(port, str(tmp_path / "redis"))]
     yield f"redis://127.0.0.1:{port}/0", started
     started[-1].kill()
     started[-1].wait()
@@ -164,10 +162,8 @@ async def test_a_redis_that_is_killed_is_a_503_and_then_everything_is_there_agai
                 assert "Connect call failed" in ready.json()["dependencies"]["redis"]
                 assert "judge" in ready.json()["dependencies"]
             late = asyncio.create_task(client.submit_json(SUBMISSION_EXAMPLE))
-            binary = find_redis_server()
-            assert binary is not None
             port = int(redis_url.rpartition(":")[2].partition("/")[0])
-            started.append(start_redis(binary, port, str(tmp_path / "redis")))
+            started.append(start_redis(port, str(tmp_path / "redis")))
             assert (await client.get(analysis_id))["status"] == "queued"
             assert (await client.get(await late))["status"] == "queued"
     finally:

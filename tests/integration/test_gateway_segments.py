@@ -17,8 +17,8 @@ from prover.analysis import Options
 from prover.client import Advantages, AsyncProverClient
 from prover.client.documents import Analysis, SegmentResult
 from prover.environments.chain import value
+from prover.local.stack import free_port
 from prover.trajectory import Group, Task
-from tests.conftest import free_port
 
 SAMPLES = 64
 

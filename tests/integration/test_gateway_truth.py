@@ -21,8 +21,8 @@ from prover.client import AsyncProverClient
 from prover.client.documents import Verification
 from prover.credit.intervals import newcombe_interval
 from prover.environments.chain import value
+from prover.local.stack import free_port
 from prover.trajectory import Group, Task
-from tests.conftest import free_port
 
 SAMPLES = 8
 REPEATS = {"fixed": 8, "adaptive": 5}

