@@ -57,7 +57,7 @@ async def test_a_process_killed_in_the_middle_of_an_analysis_costs_time_and_noth
     stack: LocalStack, group: Group, name: str
 ) -> None:
     async with AsyncProverClient(stack.addresses.gateway, retries=20) as client:
-        analysis_id = await client.submit(group, {"samples": SAMPLES, "max_turns": 20})
+        analysis_id = await client.submit(group, {"mode": "fixed", "samples": SAMPLES, "max_turns": 20})
         await _some_progress(client, analysis_id)
         killed = stack.pids()[name]
         os.kill(killed, signal.SIGKILL)
