@@ -62,16 +62,24 @@ class Parts:
 
         Answers the address of each coordinator's and worker's metrics by name. `settings` are the verifiers'.
         """
-        metrics: dict[str, str] = {}
         await self.module("judge", "services.judge", PROVER_JUDGE_PORT=self._judge_port)
-        for role, count in (("coordinator", coordinators), ("worker", workers)):
-            for number in range(1, count + 1):
-                port = free_port()
-                metrics[f"{role}-{number}"] = f"http://127.0.0.1:{port}/metrics"
-                verifier = {"PROVER_VERIFIER_METRICS_PORT": port, **settings}
-                await self.module(f"{role}-{number}", "services.verifier", role, **verifier)
         await self.module("gateway", "services.gateway", PROVER_GATEWAY_PORT=self._gateway_port)
-        for url in (f"{self.gateway_url}/readyz", *metrics.values()):
+        metrics = {
+            **await self.verifiers("coordinator", coordinators, **settings),
+            **await self.verifiers("worker", workers, **settings),
+        }
+        await until_answers(f"{self.gateway_url}/readyz")
+        return metrics
+
+    async def verifiers(self, role: str, count: int, **settings: object) -> Mapping[str, str]:
+        """Coordinators or workers, named "worker-1" and so on. Ready on return; answers as `system` does."""
+        metrics: dict[str, str] = {}
+        for number in range(1, count + 1):
+            port = free_port()
+            metrics[f"{role}-{number}"] = f"http://127.0.0.1:{port}/metrics"
+            verifier = {"PROVER_VERIFIER_METRICS_PORT": port, **settings}
+            await self.module(f"{role}-{number}", "services.verifier", role, **verifier)
+        for url in metrics.values():
             await until_answers(url)
         return metrics
 

@@ -14,6 +14,7 @@ BENCHMARKS: Mapping[str, str] = {
     "frugal": "Which credit trains better at equal total tokens?",
     "judges": "Whose segments verify as gains?",
     "learner": "The learner's step beside TRL's.",
+    "scaling": "Do more workers verify so much more, and does one coordinator suffice?",
     "throughput": "Does verification keep the engine as busy as a bare load generator?",
     "verification": "What does a rule of verification cost, and how wrong is it?",
 }
