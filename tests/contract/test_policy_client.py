@@ -28,7 +28,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def client(embedded: str) -> AsyncIterator[PolicyClient]:
     """A client of it."""
-    client = PolicyClient(embedded, timeout_s=20.0)
+    client = PolicyClient(embedded, timeout_s=60.0)
     yield client
     await client.aclose()
 
