@@ -213,22 +213,32 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How one continuation ended. `tokens` counts what the policy sampled; `kept_as` names the document that keeps its
-    trajectory, where that was asked for."""
+    """How one continuation ended.
+
+    Attributes:
+        tokens: what the policy sampled.
+        kept_as: names the document that keeps its trajectory, where that was asked for.
+        policy_version: which policy sampled it; None where nobody said, as the first release and callers in pull mode.
+    """
 
     success: bool
     reward: float
     tokens: int
     kept_as: str | None = None
+    policy_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryCount:
-    """Continuations from one boundary: how many succeeded, of how many, at what price in sampled tokens."""
+    """Continuations from one boundary: how many succeeded, of how many, at what price in sampled tokens.
+
+    `policy_versions` are those of the policies that sampled them, each once, sorted; empty where nobody said.
+    """
 
     successes: int = 0
     samples: int = 0
     tokens: int = 0
+    policy_versions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.successes <= self.samples:
@@ -241,7 +251,7 @@ class Verification:
 
     Attributes:
         delta: estimate of V(after) - V(before), a difference of success probabilities.
-        interval: 90% credible interval of that difference.
+        interval: 90% interval of that difference; of which kind is the mode's (docs/verification.md).
         probability_positive: P(delta > 0) given the outcomes.
         bonus: what was added to the advantage of the segment's tokens (lambda included, 0 where nothing was).
     """

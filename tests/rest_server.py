@@ -158,7 +158,7 @@ async def play_through(store: AnalysisStore, analysis_id: str, *, bonus: float =
         await store.record_outcome(analysis_id, side="before", sample=sample, outcome=lost)
         await store.record_outcome(analysis_id, side="after", sample=sample, outcome=won)
     verification = Verification(
-        before=BoundaryCount(successes=1, samples=2, tokens=40),
+        before=BoundaryCount(successes=1, samples=2, tokens=40, policy_versions=("v0",)),
         after=BoundaryCount(successes=2, samples=2, tokens=20),
         delta=0.5,
         interval=(-0.1, 0.9),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 Json = object
 """A JSON value. Task options are the caller's own, so nothing more can be said of it."""
@@ -22,10 +22,12 @@ class Proposal(TypedDict):
 
 
 class Count(TypedDict):
-    """Continuations of one boundary."""
+    """Continuations of one boundary. `policy_versions` are those that played them; empty where nobody said, and not
+    there where the service is of an earlier release."""
 
     successes: int
     samples: int
+    policy_versions: NotRequired[list[str]]
 
 
 class Tokens(TypedDict):

@@ -161,6 +161,7 @@ class AnalysisStore:
             successes=sum(outcome.success for outcome in outcomes),
             samples=len(outcomes),
             tokens=sum(outcome.tokens for outcome in outcomes),
+            policy_versions=tuple(sorted({outcome.policy_version for outcome in outcomes if outcome.policy_version})),
         )
 
     async def events(self, analysis_id: str, *, after: str = "0", wait_s: float = 0.0) -> list[Event]:

@@ -40,6 +40,10 @@ class CountOut(_Answer):
 
     successes: int
     samples: int
+    policy_versions: list[str] = Field(
+        description="Which versions of the policy played them: with allowed_lag, other ones than the group's. Empty "
+        "where nothing was played, in pull mode, and in analyses that an earlier release played."
+    )
 
 
 class TokensOut(_Answer):
@@ -55,7 +59,10 @@ class VerificationOut(_Answer):
     before: CountOut
     after: CountOut
     delta: float
-    interval: tuple[float, float] = Field(description="90% credible interval of delta.")
+    interval: tuple[float, float] = Field(
+        description="90% interval of delta: a credible one in modes adaptive and audited, Newcombe's confidence "
+        "interval in fixed and frugal."
+    )
     probability_positive: float
     bonus: float
     stopped_because: str
@@ -273,8 +280,8 @@ def _proposal(judgement: Judgement, number: int) -> ProposalOut:
 def _verification(verification: Verification) -> VerificationOut:
     before, after = verification.before, verification.after
     return VerificationOut(
-        before=CountOut(successes=before.successes, samples=before.samples),
-        after=CountOut(successes=after.successes, samples=after.samples),
+        before=CountOut.model_validate(before, from_attributes=True),
+        after=CountOut.model_validate(after, from_attributes=True),
         delta=verification.delta,
         interval=verification.interval,
         probability_positive=verification.probability_positive,

@@ -136,7 +136,13 @@ class Continuations:
             self._metrics.continuations.labels("no_answer").inc()
             return error
         kept_as = await self._keep(played, batch, sample, kept_of)
-        outcome = Outcome(success=played.success, reward=played.reward, tokens=played.sampled_tokens, kept_as=kept_as)
+        outcome = Outcome(
+            success=played.success,
+            reward=played.reward,
+            tokens=played.sampled_tokens,
+            kept_as=kept_as,
+            policy_version=played.policy_version or None,
+        )
         first = await self._store.record_outcome(batch.analysis_id, side=batch.side, sample=sample, outcome=outcome)
         if kept_as is not None and not first:
             await self._store.drop_continuation(batch.analysis_id, kept_as)

@@ -73,8 +73,8 @@ async def test_the_end_of_an_analysis_carries_proposal_verification_and_cost(
         "repairs": 0,
     }
     assert answer["verification"] == {
-        "before": {"successes": 1, "samples": 2},
-        "after": {"successes": 2, "samples": 2},
+        "before": {"successes": 1, "samples": 2, "policy_versions": ["v0"]},
+        "after": {"successes": 2, "samples": 2, "policy_versions": []},
         "delta": 0.5,
         "interval": [-0.1, 0.9],
         "probability_positive": 0.9,

@@ -106,7 +106,7 @@ async def test_what_is_asked_for_stays_the_same_until_it_is_complete(service: Se
     assert await service.client.outcomes(analysis_id, late) == {"accepted": 0, "duplicates": 1}
     verdict = (await service.client.get(analysis_id))["verification"]
     assert verdict is not None
-    assert verdict["before"] == {"successes": 0, "samples": 4}
+    assert verdict["before"] == {"successes": 0, "samples": 4, "policy_versions": []}
 
 
 async def test_later_rounds_ask_for_what_is_missing_only(service: Service) -> None:

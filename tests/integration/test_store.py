@@ -133,6 +133,24 @@ async def test_an_outcome_counts_once_however_often_it_is_written(store: Analysi
     assert sum(event.event == "outcome" for event in await store.events("a")) == 2
 
 
+async def test_outcomes_and_verdicts_of_the_first_release_are_read_and_name_no_version(
+    store: AnalysisStore, redis_url: str
+) -> None:
+    await verifying(store)
+    verdict = (
+        '[{"before": {"successes": 1, "samples": 2, "tokens": 3}, "after": {"successes": 2, "samples": 2, "tokens": 4},'
+        ' "delta": 0.5, "interval": [-0.1, 0.9], "probability_positive": 0.9, "bonus": 0.5, "stopped_because": ""}]'
+    )
+    async with Redis.from_url(redis_url) as redis:
+        await redis.hset("prover:{a}:outcomes", "before:0", '{"success": true, "reward": 1.0, "tokens": 7}')
+        await redis.hset("prover:{a}:analysis", "verifications", verdict)
+    await store.record_outcome("a", side="before", sample=1, outcome=replace(WON, policy_version="v1"))
+    assert await store.count("a", "before") == BoundaryCount(successes=2, samples=2, tokens=14, policy_versions=("v1",))
+    found = await store.get("a")
+    assert found is not None and found.verification is not None
+    assert (found.verification.before.policy_versions, found.verification.after.samples) == ((), 2)
+
+
 async def test_outcomes_of_an_analysis_that_has_ended_or_is_gone_are_thrown_away(store: AnalysisStore) -> None:
     await verifying(store)
     await store.move("a", Status.CANCELLED)

@@ -72,6 +72,7 @@ class MemoryStore:
             successes=sum(outcome.success for outcome in outcomes),
             samples=len(outcomes),
             tokens=sum(outcome.tokens for outcome in outcomes),
+            policy_versions=tuple(sorted({outcome.policy_version for outcome in outcomes if outcome.policy_version})),
         )
 
     async def keep_alive(self, analysis_id: str) -> None:
