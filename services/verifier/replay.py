@@ -37,8 +37,8 @@ def replay(environment: Environment, trajectory: Trajectory, turn: int, *, fidel
         step = environment.step(recorded.action)
         if step.done:
             raise NotRestorable(
-                f"turn {index}: the replayed game is over after {recorded.action!r}, saying {_cut(step.observation)}; "
-                f"the recorded one goes on with {_cut(trajectory.turns[index + 1].observation)}"
+                f"turn {index}: the replayed game is over after {recorded.action!r}, saying {shown(step.observation)}; "
+                f"the recorded one goes on with {shown(trajectory.turns[index + 1].observation)}"
             )
         said.append(step.observation)
     _check(environment, turn, trajectory.turns[turn], said[-1] if spoke else None, fidelity)
@@ -50,13 +50,13 @@ def _check(environment: Environment, index: int, recorded: Turn, said: str | Non
     if said is not None and not _agree(recorded.observation, said, fidelity):
         expected = "the same text" if fidelity == "exact" else "the replayed text within the recorded one"
         raise NotRestorable(
-            f"turn {index}: observation: recorded {_cut(recorded.observation)}, replayed {_cut(said)}; "
+            f"turn {index}: observation: recorded {shown(recorded.observation)}, replayed {shown(said)}; "
             f"expected {expected}"
         )
     if recorded.digest is not None and recorded.digest != environment.digest():
         raise NotRestorable(
             f"turn {index}: digest: recorded {recorded.digest!r}, replayed {environment.digest()!r}, "
-            f"at the observation {_cut(recorded.observation)}; expected the same state"
+            f"at the observation {shown(recorded.observation)}; expected the same state"
         )
 
 
@@ -68,5 +68,6 @@ def _agree(recorded: str, said: str, fidelity: str) -> bool:
     raise ValueError(f"options.fidelity: was {fidelity!r}; expected 'exact' or 'contains'")
 
 
-def _cut(text: str) -> str:
+def shown(text: str) -> str:
+    """A text in an error: quoted, and cut where it is long."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

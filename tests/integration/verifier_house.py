@@ -1,6 +1,6 @@
 """The verifier's parts on a real Redis, in this process, with the messages between them in a test's hands."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 from chain_world import OPTIONS, ChainPolicy, FixedJudge, Outbox
 
 from prover.analysis import Analysis, Options
-from prover.environments import make
+from prover.environments import Environment, make
 from prover.queues import CONTINUE_TASK, DECIDE_TASK
 from prover.store import AnalysisStore, JudgeRecords, open_records, open_store
 from prover.trajectory import Group
@@ -68,12 +68,14 @@ def batch(arguments: tuple[object, ...]) -> Batch:
 
 
 @asynccontextmanager
-async def open_house(redis_url: str, folder: Path) -> AsyncIterator[House]:
+async def open_house(
+    redis_url: str, folder: Path, *, make_environment: Callable[[str], Environment] = make
+) -> AsyncIterator[House]:
     """A house of its own; the Redis is everybody's."""
     store, records = open_store(redis_url, f"file://{folder}"), open_records(redis_url)
     policy, judge, outbox, metrics = ChainPolicy(), FixedJudge(), Outbox(), Metrics()
     endings = Endings(store, metrics)
-    world = World(policies={"chain": policy}, make_environment=make)
+    world = World(policies={"chain": policy}, make_environment=make_environment)
     yield House(
         store=store,
         policy=policy,
