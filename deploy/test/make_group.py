@@ -2,6 +2,9 @@
 
 Runs wherever `prover` is installed, such as in the gateway's container:
 python - FIRST_SEED SAMPLES [GROUPS] < deploy/test/make_group.py
+
+examples/group.json is made by:
+python deploy/test/make_group.py 1 4 | python -m json.tool --indent 1 > examples/group.json
 """
 
 import json
@@ -25,10 +28,6 @@ def _turns(task: Task, commands: tuple[str, ...]) -> list[dict[str, object]]:
                 "action": command,
                 "valid": step.valid,
                 "reward": step.reward,
-                "context_token_ids": None,
-                "token_ids": None,
-                "logprobs": None,
-                "digest": None,
             }
         )
         observation = step.observation
