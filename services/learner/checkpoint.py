@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from prover.training import StepMetrics
-from services.learner.folders import remove_unfinished, write_file, write_folder
+from services.learner.folders import mend, write_file, write_folder
 
 _KEPT = 2
 _PUBLISHED = "published.json"
@@ -55,9 +55,9 @@ class Checkpoints:
         self._folder = folder
 
     def prepare(self) -> None:
-        """Makes the folder, or clears it of what an interrupted process left behind. Before anything else."""
+        """Makes the folder, or mends what an interrupted process left in it. Before anything else."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(self._folder)
+        mend(self._folder)
 
     def newest(self) -> Path | None:
         """The one to go on from, or None before the first."""

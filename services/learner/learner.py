@@ -41,7 +41,7 @@ from services.learner.checkpoint import (
     read_trainable,
     read_trainer,
 )
-from services.learner.folders import remove_oldest
+from services.learner.folders import mend, remove_oldest
 from services.learner.model import load_model, may_pack
 from services.learner.optimizer import Optimizer
 from services.learner.passes import DTYPES, Passes, Sums
@@ -73,6 +73,7 @@ class Learner:
         self._optimizer = Optimizer(self._model, experiment)
         self._checkpoints = Checkpoints(output / "checkpoints")
         self._ranks.first(self._checkpoints.prepare)
+        self._ranks.first(lambda: mend(self._versions))
         start = str(read_manifest(weights)["version"])
         self._progress = Progress(step=0, start_version=start, last=None)
         self._published = self._checkpoints.published(Publication(version="", path=str(weights.resolve())))
