@@ -12,6 +12,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from prover.credit.modes import MODES
+from prover.credit.rules import Evidence
 from prover.training.learner_experiment import check_knobs
 from prover.trajectory import Task
 
@@ -120,7 +122,8 @@ class Credit(_Section):
         stale: what becomes of a group whose policy has moved on too far to verify: "plain" credit, or "drop".
         invalid_penalty: taken from the advantage of every token of a turn that was malformed or rejected.
         normalise_std: divide group advantages by their standard deviation.
-        train_continuations: the verification's continuations are trained on too, each against its siblings.
+        train_continuations: the verification's continuations are trained on too, each against its siblings; needs a
+            mode and `samples` that play at least 2 of a boundary.
         timeout_s: an analysis that has not ended by then is cancelled and its group keeps plain credit.
     """
 
@@ -134,6 +137,31 @@ class Credit(_Section):
     normalise_std: bool = False
     train_continuations: bool = False
     timeout_s: float = Field(default=900.0, gt=0)
+
+    @model_validator(mode="after")
+    def _continuations_have_siblings(self) -> "Credit":
+        if not self.train_continuations:
+            return self
+        if self.method == "grpo":
+            raise ValueError(
+                "credit.train_continuations: was true with method 'grpo', which plays none; expected false"
+            )
+        played = self._continuations_a_boundary()
+        if played is not None and played < 2:
+            raise ValueError(
+                f"credit.samples: was {self.samples or 'left out'}, and mode {self.mode!r} then plays {played} "
+                "continuation of a boundary, with train_continuations; expected samples of at least 2 and a mode that "
+                "plays as many: one continuation has no sibling to be better than"
+            )
+        return self
+
+    def _continuations_a_boundary(self) -> int | None:
+        """That the mode's first round plays; None where the mode is known to the services alone."""
+        mode = MODES.get(self.mode)
+        if mode is None:
+            return self.samples
+        first = mode.rule.plan(Evidence(group_successes=1, group_size=8), samples=self.samples or mode.samples)
+        return None if first is None else first.before
 
 
 class Evaluation(_Section):

@@ -77,6 +77,24 @@ def test_a_remote_learner_has_knobs_of_its_own() -> None:
         experiment(services="remote", learner={"learning_rate": 0.1})
 
 
+@pytest.mark.parametrize(
+    "credit", [{}, {"samples": 1, "mode": "adaptive"}, {"mode": "frugal", "samples": 8}, {"mode": "own", "samples": 1}]
+)
+def test_continuations_without_siblings_are_not_trained_on_in_silence(credit: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"credit\.samples: was .*; expected samples of at least 2 and a mode that"):
+        experiment(credit={"train_continuations": True, **credit})
+
+
+@pytest.mark.parametrize("credit", [{"samples": 2}, {"mode": "fixed"}, {"mode": "adaptive"}, {"mode": "own"}])
+def test_continuations_that_have_siblings_may_be_trained_on(credit: dict[str, object]) -> None:
+    assert experiment(credit={"train_continuations": True, **credit}).credit.train_continuations
+
+
+def test_plain_credit_has_no_continuations_to_train_on() -> None:
+    with pytest.raises(ValueError, match="method 'grpo', which plays none"):
+        experiment(credit={"train_continuations": True, "method": "grpo"})
+
+
 def test_an_experiment_has_at_most_forty_knobs() -> None:
     def knobs(model: type[BaseModel]) -> int:
         kinds = [field.annotation for field in model.model_fields.values()]

@@ -214,7 +214,7 @@ async def test_only_eligible_groups_are_submitted_and_the_others_keep_plain_adva
 
 async def test_continuations_are_trained_on_where_asked_and_counted_apart() -> None:
     world = World()
-    settings = experiment(credit={"train_continuations": True})
+    settings = experiment(credit={"train_continuations": True, "samples": 2})
     credited = await credit_groups(world.services().gateway, [group(2)], settings, progress=silent)
     assert world.submitted[0][1]["keep_continuations"] is True
     assert [each.credit.group_advantage for each in credited.batch[8:]] == [0.5, -0.5]  # one alone teaches nothing
