@@ -120,11 +120,15 @@ def options_of(experiment: Experiment) -> dict[str, object]:
         "normalise_std": credit.normalise_std,
         "allowed_lag": experiment.max_lag,
         "keep_continuations": credit.train_continuations,
+        "proposals": credit.proposals,
+        "credit": credit.credit,
     }
     if credit.samples is not None:
         options["samples"] = credit.samples
     if credit.weight is not None:
         options["lambda"] = credit.weight
+    if credit.budget is not None:
+        options["budget"] = credit.budget
     return options
 
 
@@ -229,14 +233,12 @@ def _add_up(results: Sequence[_Result], experiment: Experiment, *, seconds: floa
 
 
 def _verified(results: Sequence[_Result]) -> Verified:
-    bonuses = [
-        result.analysis["verification"]["bonus"]
-        for result in results
-        if result.status == "done" and result.analysis is not None and result.analysis["verification"] is not None
-    ]
+    ended = [result.analysis for result in results if result.status == "done" and result.analysis is not None]
+    verdicts = [segment["verification"] for analysis in ended for segment in analysis["segments"]]
+    bonuses = [verdict["bonus"] for verdict in verdicts if verdict is not None]
     return Verified(
         statuses=dict(sorted(Counter(result.status for result in results if result.status).items())),
         verified=len(bonuses),
-        accepted=sum(bonus > 0 for bonus in bonuses),
+        accepted=sum(bonus != 0 for bonus in bonuses),
         bonus_mean=sum(bonuses) / len(bonuses) if bonuses else None,
     )

@@ -1,6 +1,8 @@
 """What is tried: one TOML file an experiment. Unknown keys are rejected; the file is kept beside the checkpoints.
 
 Where things are (addresses, folders) are settings: options of `prover train` and its environment variables.
+
+Four knobs more than forty: what an analysis can be asked for, a training can ask for, under the same names.
 """
 
 import json
@@ -12,6 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from prover.analysis import MAX_PROPOSALS
 from prover.credit.modes import MODES
 from prover.credit.rules import Evidence
 from prover.training.learner_experiment import check_knobs
@@ -119,6 +122,9 @@ class Credit(_Section):
         method: "verified" submits eligible groups for analysis; "grpo" never does.
         judge, mode: names that the services know. `mode` is a way of verifying.
         samples, weight: K and lambda; left out, they are the mode's own.
+        proposals: most segments of a group's success that are verified, sharing no turn.
+        credit: "positive", or "signed": verified mistakes of failed trajectories lose credit too.
+        budget: most continuations of one group's analysis; needs mode "adaptive".
         stale: what becomes of a group whose policy has moved on too far to verify: "plain" credit, or "drop".
         invalid_penalty: taken from the advantage of every token of a turn that was malformed or rejected.
         normalise_std: divide group advantages by their standard deviation.
@@ -132,11 +138,30 @@ class Credit(_Section):
     mode: str = "audited"
     samples: int | None = Field(default=None, ge=1)
     weight: float | None = Field(default=None, ge=0)
+    proposals: int = Field(default=1, ge=1, le=MAX_PROPOSALS)
+    credit: Literal["positive", "signed"] = "positive"
+    budget: int | None = Field(default=None, ge=4, le=100_000)
     stale: Literal["plain", "drop"] = "plain"
     invalid_penalty: float = Field(default=0.0, ge=0)
     normalise_std: bool = False
     train_continuations: bool = False
     timeout_s: float = Field(default=900.0, gt=0)
+
+    @model_validator(mode="after")
+    def _the_mode_can_do_it(self) -> "Credit":
+        known = MODES.get(self.mode)
+        if known is not None and known.keeps_record and (self.proposals > 1 or self.credit == "signed"):
+            raise ValueError(
+                f"credit.mode: was {self.mode!r} with proposals {self.proposals} and credit {self.credit!r}; expected "
+                "one proposal and positive credit, or another mode: this one pays by the record of a judge's first "
+                "proposals"
+            )
+        if self.budget is not None and self.mode != "adaptive":
+            raise ValueError(
+                f"credit.budget: was {self.budget} in mode {self.mode!r}; expected mode 'adaptive': the other modes "
+                "play the same number for every segment"
+            )
+        return self
 
     @model_validator(mode="after")
     def _continuations_have_siblings(self) -> "Credit":

@@ -53,8 +53,9 @@ class Verified:
 
     Attributes:
         statuses: end states of the analyses, and "timed_out", each with its number.
-        verified: analyses that ended with a bonus, or with none because outcomes said so.
-        accepted: those whose bonus is positive.
+        verified: segments that ended with a bonus, or with none because outcomes said so: one an analysis, unless more
+            `proposals` or signed credit were asked for.
+        accepted: those with a bonus; that of a mistake is negative.
         bonus_mean: over the verified ones, 0 included; None where there is none.
         continuations: that were played.
         trained_continuations: of these, those that the learner got. Not among the groups' trajectories.

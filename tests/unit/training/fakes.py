@@ -48,6 +48,7 @@ class World:
     batches: list[Sequence[CreditedTrajectory]] = field(default_factory=list)
     submitted: list[tuple[Group, Mapping[str, object]]] = field(default_factory=list)
     status: str = "done"
+    bonuses: tuple[float, ...] = (0.5,)
     sampling: int = 0
     most_sampling: int = 0
     kill_at: str = ""
@@ -138,11 +139,11 @@ class Gateway:
         if self._world.status == "slow":
             raise TimeoutError(f"analysis {analysis_id}: still verifying")
         judge = {"input_tokens": 10, "output_tokens": 5, "seconds": 0.25}
-        verification = {"bonus": 0.5} if self._world.status == "done" else None
+        verdicts = self._world.bonuses if self._world.status == "done" else ()
         return {
             "status": self._world.status,
             "error": None,
-            "verification": verification,
+            "segments": [{"verification": {"bonus": bonus}} for bonus in verdicts],
             "cost": {"judge": judge, "continuations": 2, "continuation_tokens": 40},
         }
 

@@ -95,9 +95,22 @@ def test_plain_credit_has_no_continuations_to_train_on() -> None:
         experiment(credit={"train_continuations": True, "method": "grpo"})
 
 
-def test_an_experiment_has_at_most_forty_knobs() -> None:
+@pytest.mark.parametrize("credit", [{"proposals": 2}, {"credit": "signed"}])
+def test_a_judges_record_pays_for_one_proposal_of_a_success(credit: dict[str, object]) -> None:
+    with pytest.raises(
+        ValueError, match=r"credit\.mode: was 'audited' with proposals \d and credit '\w+'; expected one"
+    ):
+        experiment(credit=credit)
+
+
+def test_a_budget_is_for_the_mode_that_divides_it() -> None:
+    with pytest.raises(ValueError, match=r"credit\.budget: was 12 in mode 'fixed'; expected mode 'adaptive'"):
+        experiment(credit={"mode": "fixed", "budget": 12})
+
+
+def test_an_experiment_has_at_most_forty_four_knobs() -> None:
     def knobs(model: type[BaseModel]) -> int:
         kinds = [field.annotation for field in model.model_fields.values()]
         return sum(knobs(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else 1 for kind in kinds)
 
-    assert knobs(Experiment) <= 40
+    assert knobs(Experiment) <= 44

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from prover.training.crediting import credit_groups
+from prover.training.crediting import credit_groups, options_of
 from prover.training.evaluation import evaluate
 from prover.training.loop import Trainer
 from prover.training.publishing import NotPublished
 from prover.training.records import wilson
 from prover.training.runs import Run, RunRefused, State, list_runs, open_run
 from prover.training.sampling import SamplingFailed, has_signal, sample_batch
+from services.gateway.models import OptionsIn
 from tests.unit.training.fakes import Killed, Watcher, World, experiment, group
 
 CONFIG = """
@@ -210,6 +211,22 @@ async def test_only_eligible_groups_are_submitted_and_the_others_keep_plain_adva
     paid = [each.credit.turns[0].advantage for each in credited.batch]
     assert paid[0] == pytest.approx(0.75 + 0.5) and paid[1] == pytest.approx(0.75) and paid[8] == pytest.approx(0.25)
     assert (credited.verified.accepted, credited.verified.bonus_mean) == (1, 0.5)
+
+
+async def test_a_training_can_ask_for_what_an_analysis_can_be_asked_for() -> None:
+    plain, defaults = OptionsIn.model_validate(options_of(experiment(credit={"mode": "adaptive"}))), OptionsIn()
+    assert (plain.proposals, plain.credit, plain.budget) == (defaults.proposals, defaults.credit, defaults.budget)
+    credit = {"mode": "adaptive", "proposals": 3, "credit": "signed", "budget": 24, "samples": 4, "weight": 2.0}
+    asked = OptionsIn.model_validate(options_of(experiment(credit=credit)))
+    assert (asked.mode, asked.proposals, asked.credit, asked.budget) == ("adaptive", 3, "signed", 24)
+    assert (asked.samples, asked.weight) == (4, 2.0)
+
+
+async def test_every_verified_segment_of_a_group_is_counted() -> None:
+    world = World(bonuses=(0.5, 0.0, -0.25))
+    settings = experiment(credit={"mode": "adaptive", "proposals": 2, "credit": "signed"})
+    verified = (await credit_groups(world.services().gateway, [group(2)], settings, progress=silent)).verified
+    assert (verified.verified, verified.accepted, verified.bonus_mean) == (3, 2, pytest.approx(0.25 / 3))
 
 
 async def test_continuations_are_trained_on_where_asked_and_counted_apart() -> None:
