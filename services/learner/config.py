@@ -17,6 +17,7 @@ SHIPPED_WEIGHTS = Path(__file__).parents[1] / "engine" / "weights" / "alfworld"
 
 class LearnerSettings(BaseSettings):
     """`PROVER_LEARNER_PORT=9001` and so on; the addresses of policy engines are PROVER_POLICY_URLS, as everywhere.
+    One that is empty is as good as none.
 
     Attributes:
         host: address to listen on.
@@ -35,7 +36,7 @@ class LearnerSettings(BaseSettings):
         log_level: of the Python logging module.
     """
 
-    model_config = SettingsConfigDict(env_prefix="PROVER_LEARNER_", extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="PROVER_LEARNER_", extra="forbid", env_ignore_empty=True)
 
     host: str = "127.0.0.1"
     port: int = Field(default=8202, ge=0, le=65535)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from services.learner.folders import write_folder
 
-_COPIED = (".json", ".txt", ".model", ".jinja")
+COPIED = (".json", ".txt", ".model", ".jinja")
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
@@ -55,7 +55,7 @@ def write_weights(
     def fill(unfinished: Path) -> None:
         plain.save_pretrained(str(unfinished), state_dict=numbers, max_shard_size="1000GB")
         for path in source.iterdir():
-            if path.is_file() and path.suffix in _COPIED and not path.name.endswith(".index.json"):
+            if path.is_file() and path.suffix in COPIED and not path.name.endswith(".index.json"):
                 shutil.copyfile(path, unfinished / path.name)
         (unfinished / "prover.json").write_text(json.dumps({**read_manifest(source), "version": version}))
 
