@@ -25,7 +25,7 @@ class Evidence:
     mistake: bool = False
     """The segment is of a failed trajectory: what is credited is what it lost."""
     begins_with_group: bool = False
-    """The segment begins at turn 0: the state before it is the one that every trajectory of the group began in."""
+    """Every trajectory of the group passed through the very state before the segment, as all do where it is turn 0."""
     draw: float = 0.0
     """A number from 0 up to 1, drawn once for the analysis: whether a rule that verifies a share verifies this one."""
     record: tuple[float, ...] = ()

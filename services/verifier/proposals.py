@@ -17,6 +17,7 @@ from prover.store.analyses import AnalysisStore
 from prover.trajectory import Group, Judgement, Proposal, Segment
 from services.verifier.audits import draw
 from services.verifier.context import rebuilt_note
+from services.verifier.passing import all_passed_through
 
 
 def mode_fault(options: Options, *, keeps_records: bool) -> str | None:
@@ -91,7 +92,7 @@ async def weighed(
                     group_successes=successes,
                     group_size=len(group.trajectories),
                     mistake=is_mistake(group, segment),
-                    begins_with_group=segment.first_turn == 0,
+                    begins_with_group=all_passed_through(group, segment.before),
                     draw=draw(analysis_id),
                 ),
             )

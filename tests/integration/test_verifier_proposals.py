@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chain_world import OPTIONS, TASK, mixed_group
+from chain_world import OPTIONS, PIVOTAL, TASK, erring_group, mixed_group, with_turn
 from verifier_house import House, open_house
 
 from prover.analysis import Options
 from prover.credit.advantages import assign_credit
 from prover.lifecycle import Status
 from prover.trajectory import Segment
+from services.verifier.proposals import weighed
 
 
 @pytest.fixture
@@ -86,3 +87,16 @@ async def test_an_unknown_task_fails_with_its_name(house: House) -> None:
     analysis = await house.get()
     assert analysis.status is Status.FAILED
     assert "'../../etc'" in (analysis.error or "")
+
+
+async def test_the_groups_outcomes_count_at_a_boundary_that_all_of_it_passed_through_and_nowhere_else(
+    house: House,
+) -> None:
+    """All go through room 1; in room 3 only those are left who did not err in room 1."""
+    segments = (PIVOTAL, Segment(trajectory_id="t0", first_turn=3, last_turn=3))
+    for group, together in (
+        (await erring_group(), [True, False]),
+        (with_turn(await erring_group(), 0, text="Let me think. Open it."), [False, False]),
+    ):
+        found = await weighed(house.store, "a1", group, segments)
+        assert [one.evidence.begins_with_group for one in found] == together
