@@ -24,7 +24,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
     tensorboard: Annotated[bool, typer.Option(help="Write TensorBoard's event files.")] = True,
     gateway: Annotated[str, typer.Option(envvar="PROVER_URL", help="Of remote services.")] = "http://127.0.0.1:8000",
     rollout: Annotated[str, typer.Option(envvar="PROVER_ROLLOUT_ADDRESS", help="The same.")] = "127.0.0.1:8201",
-    learner: Annotated[str, typer.Option(envvar="PROVER_LEARNER_ADDRESS", help="The same.")] = "127.0.0.1:8203",
+    learner: Annotated[str, typer.Option(envvar="PROVER_LEARNER_ADDRESS", help="The same.")] = "127.0.0.1:8202",
 ) -> None:
     """Train a policy with verified credit. The same command goes on with a run that was stopped or killed."""
     from prover.client import GatewayUnreachable, ProblemError

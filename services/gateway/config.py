@@ -21,6 +21,6 @@ class GatewaySettings(BaseSettings):
     """Try each task at the door. Off where the gateway has no access to the environments' data."""
     redis_url: Annotated[str, Field(validation_alias="PROVER_REDIS_URL")] = "redis://127.0.0.1:6379/0"
     blob_url: Annotated[str, Field(validation_alias="PROVER_BLOB_URL")]
-    policy_urls: Annotated[str, Field(validation_alias="PROVER_POLICY_URLS")] = "embedded=http://127.0.0.1:8001"
+    policy_urls: Annotated[str, Field(validation_alias="PROVER_POLICY_URLS")] = "embedded=http://127.0.0.1:8100"
     policy_api_key: Annotated[SecretStr, Field(validation_alias="PROVER_POLICY_API_KEY")] = SecretStr("")
-    judge_address: Annotated[str, Field(validation_alias="PROVER_JUDGE_ADDRESS")] = "127.0.0.1:8202"
+    judge_address: Annotated[str, Field(validation_alias="PROVER_JUDGE_ADDRESS")] = "127.0.0.1:8200"

@@ -28,7 +28,7 @@ class JudgeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="PROVER_JUDGE_", extra="forbid")
 
     host: str = "127.0.0.1"
-    port: int = Field(default=8202, ge=0, le=65535)
+    port: int = Field(default=8200, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
     threads: int = Field(default=2, ge=1)
     tls_authority: Path | None = None

@@ -40,7 +40,7 @@ class VerifierSettings(BaseSettings):
     blob_url: Annotated[str, Field(validation_alias="PROVER_BLOB_URL")]
     policy_urls: Annotated[str, Field(validation_alias="PROVER_POLICY_URLS")] = "embedded=http://127.0.0.1:8100"
     policy_api_key: Annotated[SecretStr, Field(validation_alias="PROVER_POLICY_API_KEY")] = SecretStr("")
-    judge_address: Annotated[str, Field(validation_alias="PROVER_JUDGE_ADDRESS")] = "127.0.0.1:8202"
+    judge_address: Annotated[str, Field(validation_alias="PROVER_JUDGE_ADDRESS")] = "127.0.0.1:8200"
 
     @model_validator(mode="after")
     def _outlasts_tasks(self) -> Self:
