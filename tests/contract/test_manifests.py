@@ -1,39 +1,15 @@
 """The Kubernetes manifests: built by kustomize, valid to the letter, and safe."""
 
 import json
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from manifests import OVERLAYS, ROOT, documents, needs_kubectl, pods, yaml
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-
-ROOT = Path(__file__).parents[2]
-KUBERNETES = ROOT / "deploy" / "kubernetes"
 CRDS = ROOT.parent / "shared" / "data" / "crds"
-OVERLAYS = ("dev", "production", "production-stack")
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-
-
-@cache
-def _documents(overlay: str) -> tuple[dict[str, Any], ...]:
-    built = subprocess.run(
-        ["kubectl", "kustomize", str(KUBERNETES / "overlays" / overlay)], capture_output=True, text=True, check=False
-    )
-    assert built.returncode == 0, built.stderr
-    return tuple(yaml.safe_load_all(built.stdout))
-
-
-def _pods(overlay: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for document in _documents(overlay):
-        template = document.get("spec", {}).get("template")
-        if template is not None:
-            yield f"{document['kind']} {document['metadata']['name']}", template
+pytestmark = needs_kubectl
 
 
 def _strict(schema: Any) -> Any:
@@ -61,7 +37,7 @@ def _crd_schema(kind: str) -> Mapping[str, Any]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_object_fits_its_schema_to_the_letter(overlay: str) -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed").validate
-    for document in _documents(overlay):
+    for document in documents(overlay):
         if not document["apiVersion"].startswith("keda.sh/"):
             validate(document, desired_version="1.32", strict=True)
 
@@ -71,7 +47,7 @@ def test_the_autoscaler_s_objects_fit_the_definitions_of_keda(overlay: str) -> N
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     if not CRDS.is_dir():
         pytest.skip("no KEDA definitions beside the checkout")
-    scaled = [document for document in _documents(overlay) if document["apiVersion"].startswith("keda.sh/")]
+    scaled = [document for document in documents(overlay) if document["apiVersion"].startswith("keda.sh/")]
     assert {document["kind"] for document in scaled} == {"ScaledObject", "TriggerAuthentication"}
     for document in scaled:
         jsonschema.validate(document, _crd_schema(document["kind"]))
@@ -79,9 +55,9 @@ def test_the_autoscaler_s_objects_fit_the_definitions_of_keda(overlay: str) -> N
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_no_pod_is_privileged_or_root_or_holds_a_token(overlay: str) -> None:
-    pods = list(_pods(overlay))
-    assert len(pods) >= 8
-    for name, template in pods:
+    every = list(pods(overlay))
+    assert len(every) >= 8
+    for name, template in every:
         spec = template["spec"]
         assert spec["automountServiceAccountToken"] is False, name
         assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] > 10000, name
@@ -96,9 +72,12 @@ def test_no_pod_is_privileged_or_root_or_holds_a_token(overlay: str) -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_container_is_probed_and_limited(overlay: str) -> None:
-    for name, template in _pods(overlay):
-        for container in template["spec"]["containers"]:
-            assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys(), name
+    for name, template in pods(overlay):
+        spec = template["spec"]
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            # What ends by itself is not asked how it is.
+            if container in spec["containers"] and name != "Job model":
+                assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys(), name
             assert {"cpu", "memory"} <= container["resources"]["limits"].keys(), name
             tag = container["image"].rpartition(":")[2]
             assert "/" not in tag and tag != "latest", f"{name}: {container['image']} names no version"
@@ -106,10 +85,10 @@ def test_every_container_is_probed_and_limited(overlay: str) -> None:
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_pod_has_a_network_policy_beside_the_general_denial(overlay: str) -> None:
-    policies = [document["spec"] for document in _documents(overlay) if document["kind"] == "NetworkPolicy"]
+    policies = [document["spec"] for document in documents(overlay) if document["kind"] == "NetworkPolicy"]
     assert {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}.items() <= policies[_denial(policies)].items()
     own = [policy["podSelector"]["matchLabels"] for policy in policies if policy["podSelector"].get("matchLabels")]
-    for name, template in _pods(overlay):
+    for name, template in pods(overlay):
         labels = template["metadata"]["labels"]
         assert any(selector.items() <= labels.items() for selector in own), f"{name} has no policy of its own"
 
@@ -119,16 +98,28 @@ def _denial(policies: list[dict[str, Any]]) -> int:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_that_share_a_volume_are_of_one_group(overlay: str) -> None:
+    """Otherwise each start gives all files to its own group, and takes them from the others."""
+    groups: dict[str, set[int]] = {}
+    for _, template in pods(overlay):
+        for volume in template["spec"].get("volumes", []):
+            if "persistentVolumeClaim" in volume:
+                claim = volume["persistentVolumeClaim"]["claimName"]
+                groups.setdefault(claim, set()).add(template["spec"]["securityContext"]["fsGroup"])
+    assert "weights" in groups and {claim for claim, found in groups.items() if len(found) > 1} == set()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_what_a_pod_refers_to_is_there(overlay: str) -> None:
     """Volumes, settings, accounts and priorities by name; the passwords alone are made by whoever runs the cluster."""
-    documents = _documents(overlay)
-    names = {(document["kind"], document["metadata"]["name"]) for document in documents}
+    objects = documents(overlay)
+    names = {(document["kind"], document["metadata"]["name"]) for document in objects}
     claims = {
         claim["metadata"]["name"]
-        for document in documents
+        for document in objects
         for claim in document.get("spec", {}).get("volumeClaimTemplates", [])
     }
-    for name, template in _pods(overlay):
+    for name, template in pods(overlay):
         spec = template["spec"]
         assert ("ServiceAccount", spec["serviceAccountName"]) in names, name
         assert ("PriorityClass", spec["priorityClassName"]) in names, name
@@ -141,6 +132,12 @@ def test_what_a_pod_refers_to_is_there(overlay: str) -> None:
             assert mounted <= volumes.keys() | claims, f"{name}: {mounted - volumes.keys() - claims}"
             for source in container.get("envFrom", []):
                 assert ("ConfigMap", source["configMapRef"]["name"]) in names, name
+            for variable in container.get("env", []):
+                asked = variable.get("valueFrom", {}).get("configMapKeyRef")
+                assert asked is None or ("ConfigMap", asked["name"]) in names, f"{name}: {variable}"
+        for volume in volumes.values():
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in names, name
 
 
 def test_a_worker_that_is_told_to_stop_may_end_its_longest_task() -> None:
@@ -148,14 +145,14 @@ def test_a_worker_that_is_told_to_stop_may_end_its_longest_task() -> None:
 
     limit_s = VerifierSettings.model_fields["task_limit_s"].default
     for overlay in OVERLAYS:
-        spec = dict(_pods(overlay))["Deployment verifier"]["spec"]
+        spec = dict(pods(overlay))["Deployment verifier"]["spec"]
         assert spec["terminationGracePeriodSeconds"] > limit_s
 
 
 def test_the_autoscaler_counts_running_work_and_leaves_the_number_of_workers_alone() -> None:
-    documents = _documents("production")
-    scaled = next(document for document in documents if document["kind"] == "ScaledObject")
+    objects = documents("production")
+    scaled = next(document for document in objects if document["kind"] == "ScaledObject")
     queries = [trigger["metadata"].get("query", "") for trigger in scaled["spec"]["triggers"]]
     assert any("running_tasks" in query and "waiting_messages" in query for query in queries), json.dumps(queries)
-    workers = next(d for d in documents if (d["kind"], d["metadata"]["name"]) == ("Deployment", "verifier"))
+    workers = next(d for d in objects if (d["kind"], d["metadata"]["name"]) == ("Deployment", "verifier"))
     assert "replicas" not in workers["spec"]
