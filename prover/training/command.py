@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from rich.console import Console
 
 from prover.local import ServedPolicy
+from prover.telemetry import start_tracing
 from prover.training.connect import Addresses, Services, local_services, remote_services
 from prover.training.display import Display
 from prover.training.experiment import Experiment
@@ -45,6 +46,7 @@ class TrainSettings:
 def train(config: Path, experiment: Experiment, settings: TrainSettings, console: Console) -> State:
     """Runs the experiment to its end, from wherever its run stands. Raises what stopped it, after noting it."""
     with ExitStack() as stack:
+        stack.callback(start_tracing("train"))
         run = stack.enter_context(open_run(settings.folder, config, experiment))
         display = stack.enter_context(Display(console, steps=experiment.steps))
         observers: list[Observer] = [display]

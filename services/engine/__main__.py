@@ -7,7 +7,7 @@ import torch
 import uvicorn
 from transformers.utils.logging import disable_progress_bar
 
-from prover.telemetry import log_as_json
+from prover.telemetry import log_as_json, start_tracing, trace_app
 from services.engine.batch import Batch
 from services.engine.config import EngineSettings
 from services.engine.engine import Engine
@@ -21,13 +21,16 @@ def main() -> None:
     """Reads the settings, builds the objects, serves."""
     settings = EngineSettings()
     log_as_json("engine", level=settings.log_level)
+    finish_tracing = start_tracing("engine")
     torch.set_num_threads(settings.threads)
     disable_progress_bar()
     dtype = getattr(torch, settings.dtype)
     weights = load_weights(Path(settings.weights), dtype=dtype)
     logging.getLogger("engine").info("serving %s version %s from %s", weights.name, weights.version, settings.weights)
+    app = make_app(make_engine(weights, settings), dtype=dtype)
+    trace_app(app)
     uvicorn.run(
-        make_app(make_engine(weights, settings), dtype=dtype),
+        app,
         host=settings.host,
         port=settings.port,
         log_level=settings.log_level.lower(),
@@ -35,6 +38,7 @@ def main() -> None:
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
+    finish_tracing()
 
 
 def make_engine(weights: Weights, settings: EngineSettings) -> Engine:
