@@ -199,4 +199,3 @@ async def test_how_often_and_by_how_much_outcomes_of_the_group_mislead(judge: st
         f"with the group's outcomes {free_cost:.1f} and {free_error:.3f}"
     )
     assert free_cost < cost - 1.0
-    assert free_error < error + 0.01
