@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from prover.credit.modes import MODES
+from prover.credit.rules import Fixed
 from services.gateway.models import GroupIn, Submission, TrajectoryIn
 from services.gateway.problems import Mistake, shown
 
@@ -72,6 +73,10 @@ def _segments(submission: Submission) -> Iterator[Mistake]:
             yield Mistake(field="options.proposals", was=shown(options.proposals), expected=f"1 {why}")
         if options.credit == "signed":
             yield Mistake(field="options.credit", was=shown(options.credit), expected=f"'positive' {why}")
+    most = chosen.rule.most if chosen is not None and isinstance(chosen.rule, Fixed) else None
+    if most is not None and options.samples is not None and options.samples > most:
+        expected = f"{most} or left out in mode {options.mode!r}; mode 'fixed' plays as many as it is told"
+        yield Mistake(field="options.samples", was=shown(options.samples), expected=expected)
     if options.budget is not None and options.mode != "adaptive":
         expected = "null, or mode 'adaptive': the other modes play the same number for every segment"
         yield Mistake(field="options.budget", was=shown(options.budget), expected=expected)

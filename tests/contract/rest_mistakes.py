@@ -108,6 +108,12 @@ MISTAKES: dict[str, tuple[Callable[[Body], object], str, str, str]] = {
         "0",
         "greater than or equal to 1",
     ),
+    "more samples than frugal plays": (
+        lambda body: body["options"].update(mode="frugal", samples=2),
+        "options.samples",
+        "2",
+        "1 or left out in mode 'frugal'",
+    ),
     "a negative lambda": (lambda body: body["options"].update({"lambda": -1}), "options.lambda", "-1", "equal to 0"),
     "a number as text": (
         lambda body: trajectory(body).update(reward="1"),

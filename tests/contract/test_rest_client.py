@@ -56,8 +56,8 @@ async def test_options_that_are_left_out_are_those_of_the_mode(
 ) -> None:
     frugal = await client.get(await client.submit(GROUP, {"mode": "frugal"}))
     assert (frugal["options"]["samples"], frugal["options"]["lambda"]) == (1, 3.0)
-    own = await client.get(await client.submit(GROUP, {"mode": "frugal", "samples": 2}))
-    assert (own["options"]["samples"], own["options"]["lambda"]) == (2, 3.0)
+    own = await client.get(await client.submit(GROUP, {"mode": "audited", "samples": 2}))
+    assert (own["options"]["samples"], own["options"]["lambda"]) == (2, 10.0)
 
 
 async def test_events_come_as_they_happen_and_end(gateway: RunningGateway, client: AsyncProverClient) -> None:
