@@ -1,54 +1,41 @@
 """Rules of verification against the truth, by simulation: what they cost, and how far their credit is from it.
 
 Segments are drawn from several worlds (priors of the value before and after), the group's successes with them, and each
-rule is played out with outcomes of those values. Nothing is fitted here: the worlds are the yardstick, the rule's own
-prior is in prover/credit/joint.py and agrees with none of them.
+rule is played out with outcomes of those values. Nothing is fitted here: the worlds are the yardstick
+(bench/verification_worlds.py), the rule's own prior is in prover/credit/joint.py and agrees with none of them.
 """
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from bench.record import write_record
+from bench.verification_worlds import HELD_OUT, TUNED, Values, World
 from prover.credit.adaptive import Adaptive
 from prover.credit.rules import Evidence, Fixed, Plan, Rule
 from prover.trajectory import BoundaryCount, Verification
 
-Values = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-World = Callable[[np.random.Generator, int], tuple[Values, Values]]
-"""Draws so many (value before, value after)."""
 
 GROUP_SIZE = 8
 LARGE = 0.3
 """A gain that should not be missed."""
+COLUMNS = ("continuations", "rmse", "bias", "false_credit", "missed", "covered")
+"""What is reported of a rule. `missed` and `covered` are shares of one; the rest is in continuations or in credit."""
 
 
-def _pivotal(rng: np.random.Generator, before: Values, share: float) -> tuple[Values, Values]:
-    """`share` of the segments gain a uniform part of what there is to gain; the others change nothing."""
-    gains = (rng.random(before.size) < share) * rng.random(before.size)
-    return before, before + gains * (1 - before)
-
-
-def _harmful(rng: np.random.Generator, size: int) -> tuple[Values, Values]:
-    before = rng.beta(2, 5, size)
-    factor = np.where(rng.random(size) < 0.5, 1.0, rng.random(size))
-    better = before + rng.random(size) * (1 - before)
-    return before, np.where(rng.random(size) < 0.25, better, before * factor)
-
-
-WORLDS: Mapping[str, World] = {
-    "mostly null": lambda rng, size: _pivotal(rng, rng.uniform(0.1, 0.9, size), 0.3),
-    "mostly pivotal": lambda rng, size: _pivotal(rng, rng.uniform(0.05, 0.8, size), 0.7),
-    "low success": lambda rng, size: _pivotal(rng, rng.beta(1, 6, size), 0.5),
-    "nothing but null": lambda rng, size: _pivotal(rng, rng.uniform(0.05, 0.95, size), 0.0),
-    "often harmful": _harmful,
-    "unrelated values": lambda rng, size: (rng.random(size), rng.random(size)),
+WORLDS: Mapping[str, World] = {**TUNED, **HELD_OUT}
+TOGETHER: Mapping[str, Sequence[str]] = {
+    "all worlds": tuple(WORLDS),
+    "tuned on": tuple(TUNED),
+    "held out": tuple(HELD_OUT),
+    **{world: (world,) for world in WORLDS},
 }
+"""What is shown as one line: several worlds with equal weights, or one."""
 GROUPS = ("related", "unrelated")
 """Whether the group's success rate is the value before, or has nothing to do with it."""
 
@@ -158,62 +145,102 @@ def simulate(*, segments: int, seeds: Sequence[int]) -> list[dict[str, object]]:
     return rows
 
 
-def pooled(rows: Sequence[Mapping[str, object]], rule: str, column: str, **where: object) -> tuple[float, float]:
-    """Mean of a column over worlds and groups, and half the width of its 95% interval over seeds (0 for one seed)."""
-    chosen = [row for row in rows if row["rule"] == rule and all(row[key] == value for key, value in where.items())]
-    seeds = sorted({int(str(row["seed"])) for row in chosen})
-    means = [np.mean([float(str(row[column])) for row in chosen if row["seed"] == seed]) for seed in seeds]
-    error = float(np.std(means, ddof=1) / len(means) ** 0.5) if len(means) > 1 else 0.0
-    return float(np.mean(means)), 1.96 * error
+def by_seed(rows: Sequence[Mapping[str, object]], rule: str, column: str, worlds: Sequence[str]) -> Values:
+    """The mean of a column over these worlds and both kinds of group, for each seed; "rmse" is the root of the mean
+    square error of the credit against the true positive part."""
+    source = "square_error" if column == "rmse" else column
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        if row["rule"] == rule and row["world"] in worlds:
+            found.setdefault(int(str(row["seed"])), []).append(float(str(row[source])))
+    means = np.array([np.mean(found[seed]) for seed in sorted(found)], dtype=np.float64)
+    return means**0.5 if column == "rmse" else means
 
 
-def rmse(rows: Sequence[Mapping[str, object]], rule: str, **where: object) -> float:
-    """Root mean square error of the credit against the true positive part."""
-    return pooled(rows, rule, "square_error", **where)[0] ** 0.5
+def interval(of_seeds: Values) -> tuple[float, float]:
+    """Mean over the seeds, and two standard errors of it (about 95%; 0 for one seed)."""
+    error = 2.0 * float(np.std(of_seeds, ddof=1)) / of_seeds.size**0.5 if of_seeds.size > 1 else 0.0
+    return float(np.mean(of_seeds)), error
 
 
-def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """For people: one line for each rule, over all worlds and then in each."""
-    lines = [f"{'':34}{'continuations':>16}{'RMSE':>8}{'bias':>9}{'false':>8}{'missed':>8}{'covered':>9}"]
-    for world in ("all worlds", *WORLDS):
+def summary(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """One row for each line of `TOGETHER` and rule: every column, and half the width of its interval."""
+    lines: list[dict[str, object]] = []
+    for name, worlds in TOGETHER.items():
         for rule in RULES:
-            where = {} if world == "all worlds" else {"world": world}
-            cost, spread = pooled(rows, rule, "continuations", **where)
-            bias, false, missed, covered = (
-                pooled(rows, rule, column, **where)[0] for column in ("bias", "false_credit", "missed", "covered")
-            )
-            lines.append(
-                f"{world:20}{rule:14}{cost:9.2f} +-{spread:4.2f}{rmse(rows, rule, **where):8.3f}{bias:9.3f}"
-                f"{false:8.3f}{missed:8.2f}{covered:9.2f}"
-            )
-    return "\n".join(lines)
+            line: dict[str, object] = {"worlds": name, "rule": rule}
+            for column in COLUMNS:
+                mean, error = interval(by_seed(rows, rule, column, worlds))
+                line |= {column: round(mean, 5), f"{column}_error": round(error, 5)}
+            lines.append(line)
+    return lines
+
+
+def compared(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """adaptive against fixed at K = 8 for each line of `TOGETHER`: the ratio of the continuations, and the differences
+    of RMSE and false credit, of the same segments."""
+    lines: list[dict[str, object]] = []
+    for name, worlds in TOGETHER.items():
+        ours, theirs = (
+            {column: by_seed(rows, rule, column, worlds) for column in COLUMNS} for rule in ("adaptive 8", "fixed 8")
+        )
+        line: dict[str, object] = {"worlds": name}
+        for column, values in (
+            ("cost_ratio", ours["continuations"] / theirs["continuations"]),
+            ("rmse_difference", ours["rmse"] - theirs["rmse"]),
+            ("false_credit_difference", ours["false_credit"] - theirs["false_credit"]),
+        ):
+            mean, error = interval(values)
+            line |= {column: round(mean, 5), f"{column}_error": round(error, 5)}
+        lines.append(line)
+    return lines
+
+
+def table(lines: Sequence[Mapping[str, object]]) -> str:
+    """For people: a line for each summary, every figure with half the width of its interval."""
+    columns = [key for key in lines[0] if f"{key}_error" in lines[0]]
+    names = [key for key in lines[0] if key not in columns and not key.endswith("_error")]
+    shown = ["".join(f"{name:22}" for name in names) + "".join(f"{column:>24}" for column in columns)]
+    for line in lines:
+        figures = (
+            f"{float(str(line[column])):13.3f} +-{float(str(line[f'{column}_error'])):8.3f}" for column in columns
+        )
+        shown.append("".join(f"{line[name]!s:22}" for name in names) + "".join(figures))
+    return "\n".join(shown)
 
 
 def headline(rows: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    """The adaptive rule at the budget of the paper's K = 8, over all worlds."""
-    cost, fixed_cost = (pooled(rows, rule, "continuations")[0] for rule in ("adaptive 8", "fixed 8"))
-    return {
-        "adaptive_cost_ratio": round(cost / fixed_cost, 4),
-        "adaptive_rmse": round(rmse(rows, "adaptive 8"), 4),
-        "fixed8_rmse": round(rmse(rows, "fixed 8"), 4),
-        "adaptive_false_credit": round(pooled(rows, "adaptive 8", "false_credit")[0], 4),
-        "fixed8_false_credit": round(pooled(rows, "fixed 8", "false_credit")[0], 4),
-    }
+    """The adaptive rule at the budget of the paper's K = 8: over all worlds, and over those that were held out."""
+    found: dict[str, float] = {}
+    for name, worlds in (("", TOGETHER["all worlds"]), ("held_out_", TOGETHER["held out"])):
+        ours, theirs = (
+            {column: interval(by_seed(rows, rule, column, worlds))[0] for column in COLUMNS}
+            for rule in ("adaptive 8", "fixed 8")
+        )
+        found |= {
+            f"{name}adaptive_cost_ratio": round(ours["continuations"] / theirs["continuations"], 4),
+            f"{name}adaptive_rmse": round(ours["rmse"], 4),
+            f"{name}fixed8_rmse": round(theirs["rmse"], 4),
+            f"{name}adaptive_false_credit": round(ours["false_credit"], 4),
+            f"{name}fixed8_false_credit": round(theirs["false_credit"], 4),
+        }
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulates, records, shows; the headline last."""
     parser = argparse.ArgumentParser(prog="prover bench verification", description=__doc__)
-    parser.add_argument("--segments", type=int, default=1000, help="segments of each world, kind of group and seed")
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--segments", type=int, default=200, help="segments of each world, kind of group and seed")
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
     asked = parser.parse_args(argv)
     seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
     rows = simulate(segments=asked.segments, seeds=seeds)
     settings = {"segments": asked.segments, "seeds": list(seeds), "group_size": GROUP_SIZE, "large": LARGE}
     found = headline(rows)
-    path = write_record("verification", settings=settings, headline=found, rows=rows)
-    sys.stdout.write(f"{table(rows)}\n\n{path}\n")
+    lines, against = summary(rows), compared(rows)
+    path = write_record("verification", settings=settings, headline=found, rows=[*lines, *against])
+    sys.stdout.write(f"{table(lines)}\n\nadaptive 8 against fixed 8\n{table(against)}\n\n{path}\n")
     sys.stdout.writelines(f"{name} {value}\n" for name, value in found.items())
     return 0
 

@@ -29,9 +29,9 @@ class Adaptive:
     """
 
     beliefs: Beliefs = field(default_factory=Beliefs)
-    price: float = 0.096
-    caution: float = 0.15
-    least: float = 0.05
+    price: float = 0.12
+    caution: float = 0.13
+    least: float = 0.03
     opening: int = 2
 
     def plan(self, evidence: Evidence, *, samples: int) -> Plan | None:

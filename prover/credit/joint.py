@@ -1,8 +1,8 @@
 """What outcomes say of the two values of a segment together: a spike-and-slab posterior on a grid.
 
-Most segments that a judge names change nothing, or much; few change a little, and few harm. And the value before is
-hardly independent of how the group fared. A joint prior of (V(before), V(after)) says both; docs/verification.md
-derives it. Rows are V(before), columns V(after), by the midpoints of `CELLS` cells each.
+A segment that a judge names changes nothing, or gains, or decides, or harms; and many states are all but won or all but
+lost. A joint prior of (V(before), V(after)) says both; docs/verification.md derives it. Rows are V(before), columns
+V(after), by the midpoints of `CELLS` cells each.
 """
 
 from dataclasses import dataclass, replace
@@ -23,22 +23,30 @@ Masses = npt.NDArray[np.float64]
 class Beliefs:
     """The prior, before a single continuation. Chosen by simulation: `prover bench verification`.
 
+    A gain is the fraction of what there was to gain, 1 - V(before); a harm the fraction of what there was to lose.
+
     Attributes:
         no_change: probability that a proposed segment changes nothing (the spike).
-        harm: probability that it lowers the value; how far is uniform. The rest raises it, how far is uniform.
-        value_shape: (a, b) of the Beta distribution of V(before), apart from what the group says.
+        harm: probability that it lowers the value; by any fraction alike. The rest raises it.
+        decisive: of those that raise it, the share that leaves little to gain; of the others any fraction is as likely.
+        decisive_shape: (a, b) of the Beta distribution of the fraction that a decisive segment gains.
+        value_shape: the same of V(before), apart from what the group says.
         group_weight: how many samples of V(before) the group's success rate is worth, where the segment begins later
             than the group did.
     """
 
-    no_change: float = 0.25
-    harm: float = 0.15
-    value_shape: tuple[float, float] = (0.5, 0.8)
-    group_weight: float = 1.5
+    no_change: float = 0.15
+    harm: float = 0.3
+    decisive: float = 0.2
+    decisive_shape: tuple[float, float] = (12.0, 1.0)
+    value_shape: tuple[float, float] = (0.15, 0.1)
+    group_weight: float = 1.0
 
     def __post_init__(self) -> None:
         if not (self.no_change >= 0 and self.harm >= 0 and self.no_change + self.harm <= 1):
             raise ValueError(f"beliefs: no_change {self.no_change}, harm {self.harm}; expected shares of one")
+        if not 0 <= self.decisive <= 1:
+            raise ValueError(f"beliefs: decisive {self.decisive}; expected a share of one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +81,7 @@ class Joint:
         rate = group_successes / group_size
         a, b = a + weight * rate, b + weight * (1 - rate)
         before = values ** (a - 1) * (1 - values) ** (b - 1)
-        masses = before[:, None] * _after_given_before(_mirrored(beliefs) if mistake else beliefs)
+        masses = before[:, None] * _after_given_before(beliefs, mistake=mistake)
         return cls(masses=masses / masses.sum(), mistake=mistake)
 
     def given(self, before: BoundaryCount, after: BoundaryCount) -> "Joint":
@@ -123,18 +131,30 @@ def _gains(*, mistake: bool) -> Masses:
     return np.maximum(-change if mistake else change, 0.0)
 
 
-def _mirrored(beliefs: Beliefs) -> Beliefs:
-    return replace(beliefs, harm=1.0 - beliefs.no_change - beliefs.harm)
-
-
-def _after_given_before(beliefs: Beliefs) -> Masses:
-    """Each row sums to 1: the spike on the diagonal, uniform slabs on either side of it."""
-    above = np.triu(np.ones((CELLS, CELLS)), k=1)
-    below = np.tril(np.ones((CELLS, CELLS)), k=-1)
-    rows = beliefs.no_change * np.eye(CELLS)
-    rows += (1.0 - beliefs.no_change - beliefs.harm) * above / np.maximum(above.sum(axis=1, keepdims=True), 1.0)
-    rows += beliefs.harm * below / np.maximum(below.sum(axis=1, keepdims=True), 1.0)
+def _after_given_before(beliefs: Beliefs, *, mistake: bool) -> Masses:
+    """Each row sums to 1: the spike on the diagonal, what is credited on one side of it, the contrary on the other."""
+    contrary = _above((1.0, 1.0))
+    credited = (1.0 - beliefs.decisive) * contrary + beliefs.decisive * _above(beliefs.decisive_shape)
+    above, below = (contrary, _turned(credited)) if mistake else (credited, _turned(contrary))
+    change = 1.0 - beliefs.no_change - beliefs.harm
+    up, down = (beliefs.harm, change) if mistake else (change, beliefs.harm)
+    rows = beliefs.no_change * np.eye(CELLS) + up * above + down * below
     return rows / rows.sum(axis=1, keepdims=True)
+
+
+def _above(shape: tuple[float, float]) -> Masses:
+    """By row, V(after) above V(before): the fraction of what is left that is gained has this Beta distribution."""
+    row, column = np.indices((CELLS, CELLS))
+    above = column > row
+    # The fraction means something above the diagonal only; elsewhere it is any number that has a logarithm.
+    fractions = np.where(above, (column - row - 0.5) / np.maximum(CELLS - 1 - row, 1), 0.5)
+    masses = np.where(above, fractions ** (shape[0] - 1) * (1 - fractions) ** (shape[1] - 1), 0.0)
+    return masses / np.maximum(masses.sum(axis=1, keepdims=True), 1e-300)
+
+
+def _turned(rows: Masses) -> Masses:
+    """Losses for gains: 1 - V instead of V at both boundaries."""
+    return rows[::-1, ::-1]
 
 
 def _likelihood(count: BoundaryCount) -> Masses:

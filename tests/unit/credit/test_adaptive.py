@@ -37,13 +37,22 @@ counts = st.integers(0, 8).flatmap(lambda samples: st.tuples(st.integers(0, samp
 def test_the_prior_is_the_spike_the_slab_and_the_harm_it_says() -> None:
     masses = prior().masses
     middle = masses[CELLS // 2] / masses[CELLS // 2].sum()
-    assert middle[CELLS // 2] == pytest.approx(0.25)
-    assert middle[: CELLS // 2].sum() == pytest.approx(0.15)
-    assert middle[CELLS // 2 + 1 :].sum() == pytest.approx(0.60)
+    assert middle[CELLS // 2] == pytest.approx(0.15)
+    assert middle[: CELLS // 2].sum() == pytest.approx(0.30)
+    assert middle[CELLS // 2 + 1 :].sum() == pytest.approx(0.55)
+
+
+def test_clear_outcomes_are_hardly_shrunk_since_a_segment_may_decide() -> None:
+    """1 of 8 before and 8 of 8 after: the raw difference is 0.875."""
+    gained = prior(successes=1).given(count(1, 8), count(8, 8)).delta()
+    assert 0.75 < gained.mean < 0.875
+    undecided = prior(Beliefs(decisive=0.0), successes=1).given(count(1, 8), count(8, 8)).delta()
+    assert undecided.mean < gained.mean
+    assert undecided.interval[1] < gained.interval[1]
 
 
 def test_without_spike_and_harm_and_with_much_data_the_posterior_is_where_the_data_are() -> None:
-    posterior = prior(Beliefs(no_change=0.0, harm=0.4)).given(count(200, 1000), count(700, 1000)).delta()
+    posterior = prior(Beliefs(no_change=0.0)).given(count(200, 1000), count(700, 1000)).delta()
     assert posterior.mean == pytest.approx(0.5, abs=0.03)
     assert posterior.probability_positive > 0.999
 
@@ -141,3 +150,8 @@ def test_credible_intervals_cover_at_their_rate_although_the_rule_stops_when_it_
 def test_impossible_beliefs_are_refused(shares: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="expected shares of one"):
         Beliefs(no_change=shares[0], harm=shares[1])
+
+
+def test_an_impossible_share_of_deciding_segments_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected a share of one"):
+        Beliefs(decisive=1.2)

@@ -88,15 +88,16 @@ def test_a_budget_goes_first_to_the_segment_that_learns_most() -> None:
     rule, segments = Adaptive(price=0.0), weighed(counts, APART[:2])
     rates = [plan.rate for one in segments if (plan := rule.plan(one.evidence, samples=16)) is not None]
     assert rates[1] > rates[0]
-    following = next_round(rule, segments, samples=16, budget=20)
-    assert following is not None
-    assert (following["before"], following["after"]) == (6, 6)
-    assert following["before-2"] + following["after-2"] == 8
+    wanted = rule.plan(segments[1].evidence, samples=16)
+    assert wanted is not None
+    following = next_round(rule, segments, samples=16, budget=12 + wanted.before + wanted.after)
+    assert following == {"before": 6, "after": 6, "before-2": wanted.before, "after-2": wanted.after}
 
 
 def test_of_equal_ones_the_better_proposal_comes_first_and_the_last_may_get_nothing_and_earns_nothing() -> None:
     rule, segments = Adaptive(), weighed({}, APART)
     following = next_round(rule, segments, samples=8, budget=9)
+    assert following is not None
     assert following == {"before": 2, "after": 2, "before-2": 2, "after-2": 2, "before-3": 0, "after-3": 0}
     won = {side: (n if side.startswith("after") else 0, n) for side, n in following.items()}
     verdicts = settle_all(rule, weighed(won, APART), samples=8, weight=1.0)
