@@ -10,6 +10,8 @@ from verifier_processes import Processes, until
 
 from prover.client import AsyncProverClient
 from prover.local.stack import free_port
+from tests.integration.test_engine_process import process
+from tests.unit.engine.builders import write_weights
 
 PARTS = {
     ("prover-gateway", "POST /v1/analyses"),
@@ -70,3 +72,17 @@ async def test_a_request_can_be_followed_to_its_last_continuation(redis_url: str
     told = [line for line in lines if line.get("analysis") == analysis_id]
     assert {line["service"] for line in told} == {"verifier", "judge"}
     assert len({line["trace"] for line in told}) == 1, "logs and traces can be joined"
+
+
+@pytest.mark.slow
+async def test_the_policy_engine_is_traced_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="OpenTelemetry is not installed")
+    with receive_traces() as receiver:
+        for name, value in receiver.environment().items():
+            monkeypatch.setenv(name, value)
+        with process(write_weights(tmp_path / "weights")):
+
+            async def its_health_has_come() -> bool:
+                return ("prover-engine", "GET /health") in {(span.service, span.name) for span in receiver.spans()}
+
+            await until(its_health_has_come, timeout_s=20)
