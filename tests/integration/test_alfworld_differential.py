@@ -99,8 +99,10 @@ def test_walks_give_possible_impossible_and_malformed_commands() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("ALFWORLD_DATA" not in os.environ, reason="expected $ALFWORLD_DATA to hold json_2.1.1")
 def test_the_engines_agree_on_real_games_in_either_release() -> None:
+    # Not only named: the alfworld package names an empty folder when it is imported.
+    if not any(Path(os.environ.get("ALFWORLD_DATA", "/nonexistent")).rglob("game.tw-pddl")):
+        pytest.skip("expected $ALFWORLD_DATA to hold json_2.1.1")
     sample = games(data_dir=Path(os.environ["ALFWORLD_DATA"]), count=10, first_seed=3)
     for comparison in compare_all([_assignment(name, content, walks=5) for name, content in sample], processes=1):
         _agrees(comparison)

@@ -1,7 +1,7 @@
 """An upgrade in the middle of work: processes of the previous release beside those of this one, and analyses under way.
 
-The previous release is the newest tag before this commit, or what PROVER_PREVIOUS names; before there is a second
-release, the commit since which records carry a protocol. Its code is exported and run with this environment's packages.
+The previous release is the newest tag before this commit, or what PROVER_PREVIOUS names; before there is a release, the
+first commit that this test held. Its code is exported and run with this environment's packages.
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from prover.client import AsyncProverClient
 from prover.local.stack import free_port
 
 ROOT = Path(__file__).parents[2]
-FIRST_WITH_PROTOCOLS = "HEAD"
 SERVICES = ("judge", "coordinator", "worker", "gateway")
 SAMPLES = 4
 OPTIONS = {"mode": "fixed", "samples": SAMPLES, "max_turns": 20, "policy": "chain", "max_tokens": 32}
@@ -37,9 +36,10 @@ def _git(*arguments: str) -> str | None:
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The previous release's code."""
     tag = _git("describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
-    revision = os.environ.get("PROVER_PREVIOUS") or tag or FIRST_WITH_PROTOCOLS
+    held = _git("log", "--format=%H", "--", "tests/integration/test_mixed_versions.py") or ""
+    revision = os.environ.get("PROVER_PREVIOUS") or tag or held.rpartition("\n")[2]
     if _git("cat-file", "-e", f"{revision}^{{commit}}") is None:
-        pytest.skip(f"the previous release, {revision}, is not in this checkout's history")
+        pytest.skip(f"the previous release, {revision!r}, is not in this checkout's history")
     tree = tmp_path_factory.mktemp("previous")
     archive = tree / "code.tar"
     assert _git("archive", "-o", str(archive), revision, "prover", "services") is not None
