@@ -35,6 +35,7 @@ class Options:
         credit: "positive" (the paper's) or "signed": as many segments of failed trajectories are verified too, and
             those that turn out to be mistakes (delta < 0) earn lambda * delta.
         budget: most continuations of the whole analysis; None is `samples` of each boundary.
+        audited_share: probability that a proposal is verified, in a mode that pays by a judge's record.
     """
 
     judge: str = "contrast"
@@ -56,6 +57,7 @@ class Options:
     proposals: int = 1
     credit: str = "positive"
     budget: int | None = None
+    audited_share: float = 0.25
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -66,6 +68,8 @@ class Options:
             raise ValueError(f"options.max_turns: was {self.max_turns}; expected 1 or more")
         if not 1 <= self.proposals <= MAX_PROPOSALS:
             raise ValueError(f"options.proposals: was {self.proposals}; expected 1 to {MAX_PROPOSALS}")
+        if not 0 < self.audited_share <= 1:
+            raise ValueError(f"options.audited_share: was {self.audited_share}; expected above 0, at most 1")
         if self.credit not in CREDITS:
             raise ValueError(f"options.credit: was {self.credit!r}; expected one of {', '.join(CREDITS)}")
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from prover.analysis import Options
 
-PROTOCOL = 1
+PROTOCOL = 2
 """What this release speaks."""
 
 FIRST_OPTIONS = frozenset(
@@ -23,7 +23,7 @@ FIRST_OPTIONS = frozenset(
 )  # fmt: skip
 """Options that every release understands."""
 
-_SINCE: Mapping[str, tuple[int, object]] = {}
+_SINCE: Mapping[str, tuple[int, object]] = {"audited_share": (2, 0.25)}
 """A later option -> the protocol that knows it, and the value that means what was always done."""
 
 

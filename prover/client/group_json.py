@@ -15,8 +15,12 @@ def group_to_json(group: Group) -> dict[str, Json]:
 
 
 def options_to_json(options: Options) -> dict[str, Json]:
-    """Options; `weight` is "lambda" there."""
-    return {
+    """Options; `weight` is "lambda" there. A later option is left out where it is as always: a gateway of an earlier
+    release refuses its name."""
+    later: dict[str, Json] = {}
+    if options.audited_share != Options().audited_share:
+        later["audited_share"] = options.audited_share
+    return later | {
         "judge": options.judge,
         "mode": options.mode,
         "samples": options.samples,

@@ -1,7 +1,7 @@
 """The modes of verification: the visible table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prover.credit.adaptive import Adaptive
 from prover.credit.audited import Audited
@@ -30,8 +30,12 @@ MODES: Mapping[str, Mode] = {
 }
 
 
-def mode(name: str) -> Mode:
-    """The mode of that name. ValueError lists the known ones."""
+def mode(name: str, *, audited_share: float | None = None) -> Mode:
+    """The mode of that name; `audited_share` replaces the share of one that verifies a share. ValueError lists the
+    known ones."""
     if name not in MODES:
         raise ValueError(f"options.mode: was {name!r}; expected one of {', '.join(sorted(MODES))}")
-    return MODES[name]
+    chosen = MODES[name]
+    if audited_share is None or not isinstance(chosen.rule, Audited):
+        return chosen
+    return replace(chosen, rule=Audited(share=audited_share))

@@ -123,13 +123,13 @@ def options_of(experiment: Experiment) -> dict[str, object]:
         "proposals": credit.proposals,
         "credit": credit.credit,
     }
-    if credit.samples is not None:
-        options["samples"] = credit.samples
-    if credit.weight is not None:
-        options["lambda"] = credit.weight
-    if credit.budget is not None:
-        options["budget"] = credit.budget
-    return options
+    given = {
+        "samples": credit.samples,
+        "lambda": credit.weight,
+        "budget": credit.budget,
+        "audited_share": credit.audited_share,
+    }
+    return options | {name: value for name, value in given.items() if value is not None}
 
 
 async def _credit(gateway: Gateway, group: Group, experiment: Experiment) -> _Result:

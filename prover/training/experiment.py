@@ -2,7 +2,7 @@
 
 Where things are (addresses, folders) are settings: options of `prover train` and its environment variables.
 
-Four knobs more than forty: what an analysis can be asked for, a training can ask for, under the same names.
+Five knobs more than forty: what an analysis can be asked for, a training can ask for, under the same names.
 """
 
 import json
@@ -125,6 +125,7 @@ class Credit(_Section):
         proposals: most segments of a group's success that are verified, sharing no turn.
         credit: "positive", or "signed": verified mistakes of failed trajectories lose credit too.
         budget: most continuations of one group's analysis; needs mode "adaptive".
+        audited_share: probability that a proposal is verified, in mode "audited"; left out, a quarter.
         stale: what becomes of a group whose policy has moved on too far to verify: "plain" credit, or "drop".
         invalid_penalty: taken from the advantage of every token of a turn that was malformed or rejected.
         normalise_std: divide group advantages by their standard deviation.
@@ -141,6 +142,7 @@ class Credit(_Section):
     proposals: int = Field(default=1, ge=1, le=MAX_PROPOSALS)
     credit: Literal["positive", "signed"] = "positive"
     budget: int | None = Field(default=None, ge=4, le=100_000)
+    audited_share: float | None = Field(default=None, gt=0, le=1)
     stale: Literal["plain", "drop"] = "plain"
     invalid_penalty: float = Field(default=0.0, ge=0)
     normalise_std: bool = False
@@ -160,6 +162,11 @@ class Credit(_Section):
             raise ValueError(
                 f"credit.budget: was {self.budget} in mode {self.mode!r}; expected mode 'adaptive': the other modes "
                 "play the same number for every segment"
+            )
+        if self.audited_share is not None and known is not None and not known.keeps_record:
+            raise ValueError(
+                f"credit.audited_share: was {self.audited_share} in mode {self.mode!r}; expected mode 'audited': the "
+                "other modes verify every proposal"
             )
         return self
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from prover.analysis import Options
 from prover.credit.modes import MODES
 from prover.credit.rules import Fixed
 from services.gateway.models import GroupIn, Submission, TrajectoryIn
 from services.gateway.problems import Mistake, shown
+
+_SHARE = Options().audited_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,9 @@ def _segments(submission: Submission) -> Iterator[Mistake]:
             yield Mistake(field="options.proposals", was=shown(options.proposals), expected=f"1 {why}")
         if options.credit == "signed":
             yield Mistake(field="options.credit", was=shown(options.credit), expected=f"'positive' {why}")
+    elif options.audited_share != _SHARE:
+        expected = f"{_SHARE}, or mode 'audited': the other modes verify every proposal"
+        yield Mistake(field="options.audited_share", was=shown(options.audited_share), expected=expected)
     most = chosen.rule.most if chosen is not None and isinstance(chosen.rule, Fixed) else None
     if most is not None and options.samples is not None and options.samples > most:
         expected = f"{most} or left out in mode {options.mode!r}; mode 'fixed' plays as many as it is told"

@@ -143,6 +143,9 @@ class OptionsIn(_Strict):
     budget: Annotated[
         int | None, Field(ge=4, le=100_000, description="Most continuations of the analysis (adaptive).")
     ] = None
+    audited_share: Annotated[
+        float, Field(gt=0, le=1, description="Probability that a proposal is verified (audited).")
+    ] = _DEFAULTS.audited_share
 
     def to_noun(self, *, policy: str, reward_range: tuple[float, float]) -> Options:
         """The same as a noun, with the engine and the reward range that apply, and the mode's own K and lambda.

@@ -166,7 +166,8 @@ class Coordinator:
         self, analysis: Analysis, group: Group, judgement: Judgement
     ) -> Mapping[str, int] | tuple[Verification, ...]:
         """What the mode's rule says to the evidence: the next round, or the verdicts."""
-        options, chosen = analysis.options, mode(analysis.options.mode)
+        options = analysis.options
+        chosen = mode(options.mode, audited_share=options.audited_share)
         segments = await weighed(self._store, analysis.id, group, segments_of(judgement))
         following = next_round(chosen.rule, segments, samples=options.samples, budget=options.budget)
         if following is not None:

@@ -66,6 +66,12 @@ MISTAKES: dict[str, tuple[Callable[[Body], object], str, str, str]] = {
         "[1.0, 0.0]",
         "the least reward, then a greater one",
     ),
+    "a share in a mode that verifies everything": (
+        lambda body: body["options"].update(audited_share=0.5),
+        "options.audited_share",
+        "0.5",
+        "0.25, or mode 'audited'",
+    ),
     "an unknown environment": (
         lambda body: body["group"]["task"].update(environment="minecraft"),
         "group.task.environment",

@@ -67,6 +67,19 @@ async def test_a_judge_without_a_good_record_is_paid_nothing(house: House) -> No
     assert await house.store.credit(SPARED) == assign_credit(group)
 
 
+async def test_the_caller_may_have_every_proposal_audited_or_hardly_any(house: House) -> None:
+    await house.begin(await mixed_group(), replace(AUDITED, audited_share=1.0), SPARED)
+    await house.run()
+    verdict = (await house.get(SPARED)).verification
+    assert verdict is not None and verdict.before.samples == 1
+    assert len(await house.records.audits(KEY)) == 1
+    await house.begin(await mixed_group(), replace(AUDITED, audited_share=1e-9), DRAWN)
+    spared = (await house.get(DRAWN)).verification
+    assert spared is not None and spared.before.samples == 0
+    assert spared.bonus == pytest.approx(10 * max(0.0, verdict.delta) / (1 + 8))
+    assert len(await house.records.audits(KEY)) == 1
+
+
 async def test_the_share_of_audits_is_a_quarter() -> None:
     drawn = sum(draw(f"analysis {number}") < 0.25 for number in range(4000))
     assert abs(drawn / 4000 - 0.25) < 4 * (0.25 * 0.75 / 4000) ** 0.5

@@ -96,6 +96,7 @@ def test_a_group_comes_in_as_it_went_out(group: Group) -> None:
         proposals=st.integers(1, 8),
         credit=st.sampled_from(["positive", "signed"]),
         budget=st.none() | st.integers(4, 1000),
+        audited_share=st.just(0.25) | st.floats(0, 1, exclude_min=True),
     )
 )
 @settings(max_examples=100, deadline=None)

@@ -120,6 +120,14 @@ def test_audited_pays_the_record_whether_the_proposal_was_drawn_or_not() -> None
     assert rule.settle(drawn, samples=1, weight=10.0).bonus == pytest.approx(10 * 3 / 11)
 
 
+@pytest.mark.parametrize(("share", "drawn"), [(None, False), (0.5, True), (0.3, False), (1.0, True)])
+def test_the_share_says_which_draws_are_audited(share: float | None, drawn: bool) -> None:
+    chosen = mode("audited", audited_share=share)
+    assert (chosen.rule.plan(replace(evidence(), draw=0.4), samples=1) is not None) == drawn
+    assert chosen.keeps_record
+    assert mode("adaptive", audited_share=share) == MODES["adaptive"]
+
+
 def test_audited_credit_of_a_judge_that_does_harm_is_nothing() -> None:
     spared = replace(evidence(), draw=0.9, record=(-1.0, 0.0, -0.5))
     assert MODES["audited"].rule.settle(spared, samples=1, weight=10.0).bonus == 0.0

@@ -108,9 +108,16 @@ def test_a_budget_is_for_the_mode_that_divides_it() -> None:
         experiment(credit={"mode": "fixed", "budget": 12})
 
 
-def test_an_experiment_has_at_most_forty_four_knobs() -> None:
+def test_a_share_is_for_the_mode_that_audits_one() -> None:
+    with pytest.raises(ValueError, match=r"credit\.audited_share: was 0\.5 in mode 'fixed'; expected mode 'audited'"):
+        experiment(credit={"mode": "fixed", "audited_share": 0.5})
+    with pytest.raises(ValueError, match="audited_share"):
+        experiment(credit={"audited_share": 0})
+
+
+def test_an_experiment_has_at_most_forty_five_knobs() -> None:
     def knobs(model: type[BaseModel]) -> int:
         kinds = [field.annotation for field in model.model_fields.values()]
         return sum(knobs(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else 1 for kind in kinds)
 
-    assert knobs(Experiment) <= 44
+    assert knobs(Experiment) <= 45

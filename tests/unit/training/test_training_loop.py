@@ -220,6 +220,8 @@ async def test_a_training_can_ask_for_what_an_analysis_can_be_asked_for() -> Non
     asked = OptionsIn.model_validate(options_of(experiment(credit=credit)))
     assert (asked.mode, asked.proposals, asked.credit, asked.budget) == ("adaptive", 3, "signed", 24)
     assert (asked.samples, asked.weight) == (4, 2.0)
+    assert "audited_share" not in options_of(experiment())  # an older gateway would refuse the name
+    assert OptionsIn.model_validate(options_of(experiment(credit={"audited_share": 0.1}))).audited_share == 0.1
 
 
 async def test_every_verified_segment_of_a_group_is_counted() -> None:
