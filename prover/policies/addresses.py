@@ -1,7 +1,16 @@
 """Where the policy engines are, and the key that they ask for: the settings PROVER_POLICY_URLS and
 PROVER_POLICY_API_KEY, which gateway, rollout, verifier and learner share."""
 
+import socket
 from urllib.parse import urlsplit
+
+KEEP_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""How TCP asks whether the other end of a long wait is still there: after 15 s, every 5 s, given up after 3 times."""
 
 
 def parse_addresses(text: str) -> dict[str, str]:

@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from prover.policies.addresses import bearer
+from prover.policies.addresses import KEEP_ALIVE, bearer
 from prover.policies.policy import Completion, ContextTooLong, PolicyError, PolicyInfo, Sampling
 
 _ATTEMPTS = 5
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 2.0
 _BUSY = frozenset({429, 503})
+_CONNECT_S = 10.0
 _TOO_LONG = ("maximum context length", "context_length_exceeded", "longer than the maximum model length")
 """How vLLM (by its messages) and the embedded engine (also by its type) say that a prompt does not fit."""
 
@@ -101,7 +102,7 @@ class PolicyClient:
         base_url: str,
         *,
         model: str | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = 600.0,
         max_in_flight: int = 64,
         patience_s: float = 0.0,
         api_key: str = "",
@@ -109,6 +110,8 @@ class PolicyClient:
         """`base_url` without "/v1". `model` None takes the adapter that was loaded last, or else the first model that
         the engine lists.
 
+        `timeout_s`: how long an engine may take for one answer: long turns on a busy one take minutes. One that has
+        vanished from the network is noticed by TCP in half a minute.
         `patience_s`: how long a request outlasts an engine that restarts. An episode under way then goes on where it
         stood, since its turns are known here.
         `api_key` goes along with every request as a bearer token; empty sends none.
@@ -123,10 +126,11 @@ class PolicyClient:
         self._places = asyncio.Semaphore(max_in_flight)
         limits = httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight)
         # Waiting for a connection is waiting for a place, which has no limit of its own.
-        timeout = httpx.Timeout(timeout_s, pool=None)
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S), pool=None)
         # Engines are addressed, not browsed to: proxies of the environment are for the outside world.
+        transport = httpx.AsyncHTTPTransport(limits=limits, trust_env=False, socket_options=KEEP_ALIVE)
         self._http = httpx.AsyncClient(
-            base_url=self._base_url, limits=limits, timeout=timeout, headers=bearer(api_key), trust_env=False
+            base_url=self._base_url, transport=transport, timeout=timeout, headers=bearer(api_key), trust_env=False
         )
 
     async def complete(self, context_token_ids: Sequence[int], sampling: Sampling) -> Completion:

@@ -28,6 +28,7 @@ from services.gateway.queue import CeleryQueue
 from services.gateway.readiness import JudgeNames, Readiness
 from services.gateway.sweep import Sweep
 
+_ENGINE_S = 60.0
 _TRIED_WITH: Mapping[str, str] = {"alfworld": "alfworld", "alfworld-stock": "alfworld", "chain": "chain"}
 """Environments whose tasks are tried at the door, and with which: one with the same tasks that starts at once."""
 
@@ -63,7 +64,9 @@ async def parts_of(settings: GatewaySettings) -> AsyncGenerator[Parts]:
         queue = CeleryQueue(settings.redis_url)
         stack.callback(queue.close)
         key = settings.policy_api_key.get_secret_value()
-        policies = {name: PolicyClient(url, api_key=key) for name, url in parse_addresses(settings.policy_urls).items()}
+        addresses = parse_addresses(settings.policy_urls)
+        # Whoever asks the gateway waits meanwhile; it never asks for a turn, which may take long.
+        policies = {name: PolicyClient(url, timeout_s=_ENGINE_S, api_key=key) for name, url in addresses.items()}
         for client in policies.values():
             stack.push_async_callback(client.aclose)
         judge = JudgeClient(await stack.enter_async_context(open_channel(settings.judge_address)))
