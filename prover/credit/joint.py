@@ -71,7 +71,7 @@ class Joint:
     ) -> "Joint":
         """Before any continuation. A mistake is believed to lose as a segment of a success is believed to gain.
 
-        Where the segment begins with the group (its first turn is turn 0), the group's outcomes are samples of
+        Where all of the group passed through the state before the segment, the group's outcomes are samples of
         V(before) themselves. That only groups with few successes are verified does not make them unfair: the posterior
         is given their number, and whether the group was chosen follows from that number alone.
         """
