@@ -11,6 +11,7 @@ tensorboard/
 import fcntl
 import os
 import shutil
+import tomllib
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -162,11 +163,19 @@ def _summary(folder: Path) -> RunSummary:
         name=folder.name,
         status="running" if not nobody_else else status,
         step=state.step,
-        steps=read_experiment(folder / "experiment.toml").steps,
+        steps=_steps(folder / "experiment.toml"),
         success=evaluations[-1] if evaluations else None,
         first_success=evaluations[0] if evaluations else None,
         reason=state.reason,
     )
+
+
+def _steps(kept: Path) -> int:
+    """Of an experiment that was found good when its run began, perhaps by a release that let more pass."""
+    steps = tomllib.loads(kept.read_text()).get("steps")
+    if not isinstance(steps, int):
+        raise ValueError(f"{kept}: steps: was {steps!r}; expected a number")
+    return steps
 
 
 def _differences(kept: Experiment, given: Experiment) -> Sequence[str]:
