@@ -186,7 +186,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCost:
-    """What a judgement cost. `usd` is 0 where no prices are configured."""
+    """What a judgement cost.
+
+    Attributes:
+        usd: US dollars; 0 where no prices are configured.
+        model_calls: requests that a model answered; 0 without a model, and from releases that did not count them.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -194,6 +199,7 @@ class JudgeCost:
     invalid_answers: int = 0
     seconds: float = 0.0
     usd: float = 0.0
+    model_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

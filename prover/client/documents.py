@@ -67,6 +67,7 @@ class JudgeCost(TypedDict):
     invalid_answers: int
     seconds: float
     usd: float
+    model_calls: int
 
 
 class Cost(TypedDict):

@@ -158,6 +158,7 @@ def judgement_to_wire(judgement: Judgement) -> judge_pb2.ProposeResponse:
             invalid_answers=cost.invalid_answers,
             seconds=cost.seconds,
             usd=cost.usd,
+            model_calls=cost.model_calls,
         ),
     )
 
@@ -177,6 +178,7 @@ def judgement_from_wire(message: judge_pb2.ProposeResponse) -> Judgement:
             invalid_answers=cost.invalid_answers,
             seconds=cost.seconds,
             usd=cost.usd,
+            model_calls=cost.model_calls,
         ),
     )
 

@@ -87,6 +87,7 @@ class JudgeCostOut(_Answer):
     invalid_answers: int
     seconds: float
     usd: float
+    model_calls: int = Field(description="Requests that a model answered; 0 of a judge without one.")
 
 
 class CostOut(_Answer):

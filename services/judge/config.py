@@ -1,14 +1,18 @@
 """Where the judge service listens, and the model that `llm` asks. Read from the environment in `__main__` only."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.rpc.settings import Tls
 from services.judge.interview import Prices
 from services.judge.llm import Endpoint
+from services.judge.question import ProposeLimits
+
+_LIMITS = ProposeLimits()
+"""What a group may use where nothing is set."""
 
 
 class JudgeSettings(BaseSettings):
@@ -18,6 +22,7 @@ class JudgeSettings(BaseSettings):
         host: address to listen on.
         port: 0 takes a free one; the log names it.
         metrics_port: where Prometheus reads; 0 is nowhere.
+        timeout_s: seconds that a judge may take for one group; the caller's deadline may leave less.
         threads: groups that are worked on at once; the rest waits within its deadlines. Waiting for a model needs none.
         tls_authority: PEM file; with it, clients need a certificate.
         tls_certificate: PEM file; with it and the key the server speaks TLS.
@@ -30,6 +35,7 @@ class JudgeSettings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8200, ge=0, le=65535)
     metrics_port: int = Field(default=0, ge=0, le=65535)
+    timeout_s: float = Field(default=_LIMITS.timeout_s, gt=0)
     threads: int = Field(default=2, ge=1)
     tls_authority: Path | None = None
     tls_certificate: Path | None = None
@@ -57,6 +63,10 @@ class LlmSettings(BaseSettings):
         temperature: the server's own where it is not set.
         input_usd: US dollars for a million tokens read; with `output_usd`, costs are counted.
         output_usd: US dollars for a million tokens written.
+        max_cost_usd: most US dollars for one group; it needs both prices. No limit where it is not set.
+        max_model_calls: most requests to the model for one group, repairs included.
+        max_tokens: most tokens for one group, read and written by all its requests.
+        max_repairs: how often an invalid answer is sent back with the reason.
     """
 
     model_config = SettingsConfigDict(env_prefix="PROVER_JUDGE_LLM_", extra="forbid")
@@ -70,6 +80,26 @@ class LlmSettings(BaseSettings):
     temperature: float | None = None
     input_usd: float | None = Field(default=None, ge=0)
     output_usd: float | None = Field(default=None, ge=0)
+    max_cost_usd: float | None = Field(default=None, gt=0)
+    max_model_calls: int = Field(default=_LIMITS.max_model_calls, ge=1)
+    max_tokens: int = Field(default=_LIMITS.max_tokens, ge=1)
+    max_repairs: int = Field(default=_LIMITS.max_repairs, ge=0)
+
+    @model_validator(mode="after")
+    def _a_cost_limit_needs_prices(self) -> Self:
+        if self.max_cost_usd is not None and (self.input_usd is None or self.output_usd is None):
+            raise ValueError(f"max_cost_usd: was {self.max_cost_usd} without prices; expected input_usd and output_usd")
+        return self
+
+    def limits(self, *, timeout_s: float) -> ProposeLimits:
+        """What one group may use, whoever asks."""
+        return ProposeLimits(
+            max_cost_usd=self.max_cost_usd,
+            max_model_calls=self.max_model_calls,
+            max_tokens=self.max_tokens,
+            max_repairs=self.max_repairs,
+            timeout_s=timeout_s,
+        )
 
     @property
     def endpoint(self) -> Endpoint | None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -26,15 +27,22 @@ _MARGIN = 0.8
 
 
 def judge_service(
-    judges: Mapping[str, Judge], *, judged: Callable[[Judgement], None], executor: Executor | None = None
+    judges: Mapping[str, Judge],
+    *,
+    judged: Callable[[Judgement], None],
+    limits: ProposeLimits | None = None,
+    executor: Executor | None = None,
 ) -> Register:
     """Adds `JudgeService` with these judges to a server.
 
-    `judged` hears of every judgement. `executor` decodes the groups, which may be long; None is the event loop's own.
+    `judged` hears of every judgement. `limits` hold for every request, which may ask for less time but not for more;
+    None is `ProposeLimits()`. `executor` decodes the groups, which may be long; None is the event loop's own.
     """
 
+    servicer = _Servicer(judges, judged, limits or ProposeLimits(), executor)
+
     def register(server: grpc.aio.Server) -> str:
-        judge_pb2_grpc.add_JudgeServiceServicer_to_server(_Servicer(judges, judged, executor), server)
+        judge_pb2_grpc.add_JudgeServiceServicer_to_server(servicer, server)
         return judge_pb2.DESCRIPTOR.services_by_name["JudgeService"].full_name
 
     return register
@@ -42,9 +50,13 @@ def judge_service(
 
 class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
     def __init__(
-        self, judges: Mapping[str, Judge], judged: Callable[[Judgement], None], executor: Executor | None
+        self,
+        judges: Mapping[str, Judge],
+        judged: Callable[[Judgement], None],
+        limits: ProposeLimits,
+        executor: Executor | None,
     ) -> None:
-        self._judges, self._judged, self._executor = judges, judged, executor
+        self._judges, self._judged, self._limits, self._executor = judges, judged, limits, executor
 
     async def Propose(self, request: judge_pb2.ProposeRequest, context: _Context) -> judge_pb2.ProposeResponse:
         with about_call(context.invocation_metadata()):
@@ -57,7 +69,8 @@ class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
                 raise ValueError(f"judge: was {request.judge!r}; expected one of {', '.join(sorted(self._judges))}")
             loop = asyncio.get_running_loop()
             group = await loop.run_in_executor(self._executor, convert.group_from_wire, request.group)
-            judgement = await self._judges[request.judge].propose(group, _limits(request, context.time_remaining()))
+            limits = _limits(self._limits, request, context.time_remaining())
+            judgement = await self._judges[request.judge].propose(group, limits)
             self._judged(judgement)
             _log.info("judged", extra={"judge": request.judge, "proposals": len(judgement.proposals)})
             answer = convert.judgement_to_wire(judgement)
@@ -69,12 +82,13 @@ class _Servicer(judge_pb2_grpc.JudgeServiceServicer):
         return judge_pb2.ListJudgesResponse(judges=sorted(self._judges))
 
 
-def _limits(request: judge_pb2.ProposeRequest, remaining_s: float | None) -> ProposeLimits:
-    """The defaults, within the caller's deadline."""
-    longest_s = ProposeLimits().timeout_s
+def _limits(allowed: ProposeLimits, request: judge_pb2.ProposeRequest, remaining_s: float | None) -> ProposeLimits:
+    """What the service allows, within the caller's deadline."""
+    longest_s = allowed.timeout_s
     if remaining_s is not None:
         longest_s = min(longest_s, max(_MARGIN * remaining_s, 0.01))
-    return ProposeLimits(
+    return replace(
+        allowed,
         max_proposals=request.max_proposals or 1,
         max_mistakes=request.max_mistakes,
         seed=request.seed,

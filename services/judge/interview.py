@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from prover.credit.eligibility import anchor as anchor_of
 from prover.trajectory import Group, JudgeCost, Proposal
@@ -67,6 +68,7 @@ class Interview:
             output_tokens=self._output_tokens,
             tool_calls=self._tool_calls,
             invalid_answers=self._invalid,
+            model_calls=self._model_calls,
             seconds=seconds,
             usd=self._usd(self._input_tokens, self._output_tokens),
         )
@@ -180,7 +182,12 @@ class Interview:
             self._model_calls + 1 == self._limits.max_model_calls
             or left < 5 * following // 2
             or following > self._context_tokens
+            or self._usd_left() < 2.5 * self._usd(self._waiting(), self._reply_tokens)
         )
+
+    def _usd_left(self) -> float:
+        most = self._limits.max_cost_usd
+        return inf if most is None else most - self._usd(self._input_tokens, self._output_tokens)
 
     def _save_room(self) -> None:
         """Drops the oldest results of tools where the conversation has outgrown the context."""

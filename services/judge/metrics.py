@@ -18,6 +18,9 @@ class JudgeMetrics:
             "prover_judge_repairs", "Invalid answers that were made good.", ["judge"], registry=registry
         )
         self._invalid = Counter("prover_judge_invalid_answers", "Invalid answers.", ["judge"], registry=registry)
+        self._model_calls = Counter(
+            "prover_judge_model_calls", "Requests answered by the model.", ["judge"], registry=registry
+        )
         self._tool_calls = Counter("prover_judge_tool_calls", "Tool calls answered.", ["judge"], registry=registry)
         self._tokens = Counter(
             "prover_judge_tokens",
@@ -40,6 +43,7 @@ class JudgeMetrics:
         self._none.labels(judge).inc(0 if judgement.proposals else 1)
         self._repairs.labels(judge).inc(judgement.proposals[0].repairs if judgement.proposals else 0)
         self._invalid.labels(judge).inc(cost.invalid_answers)
+        self._model_calls.labels(judge).inc(cost.model_calls)
         self._tool_calls.labels(judge).inc(cost.tool_calls)
         self._tokens.labels(judge, "input").inc(cost.input_tokens)
         self._tokens.labels(judge, "output").inc(cost.output_tokens)

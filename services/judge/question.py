@@ -19,7 +19,7 @@ class ProposeLimits:
         max_model_calls: most requests to the model, repairs included.
         max_tokens: prompt and completion tokens of all requests together.
         timeout_s: seconds for the whole call.
-        max_cost_usd: None is no limit. It needs prices (`JudgeOptions.prices`).
+        max_cost_usd: None is no limit. It needs prices (`Endpoint.prices`).
         seed: makes `random` repeatable.
     """
 

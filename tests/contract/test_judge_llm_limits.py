@@ -69,7 +69,9 @@ async def test_cost_is_reported_and_bounded() -> None:
     paid, _ = await ask(lambda _, request: good(request), prices=prices)
     assert paid.cost.usd == pytest.approx(0.12)
     dear, requests = await ask(
-        lambda _, request: act(request, "search_trajectory", query="go"),
+        lambda _, request: replace(
+            act(request, "search_trajectory", query="go"), usage={"prompt_tokens": 2000, "completion_tokens": 100}
+        ),
         prices=prices,
         limits=ProposeLimits(max_cost_usd=7.0, timeout_s=20),
     )

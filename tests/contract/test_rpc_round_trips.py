@@ -111,6 +111,7 @@ costs = st.builds(
     invalid_answers=counts,
     seconds=numbers,
     usd=numbers,
+    model_calls=counts,
 )
 
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from prover.rpc.v1 import trajectory_pb2 as prover_dot_rpc_dot_v1_dot_trajectory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19prover/rpc/v1/judge.proto\x12\rprover.rpc.v1\x1a\x1eprover/rpc/v1/trajectory.proto\"\x7f\n\x0eProposeRequest\x12#\n\x05group\x18\x01 \x01(\x0b\x32\x14.prover.rpc.v1.Group\x12\r\n\x05judge\x18\x02 \x01(\t\x12\x15\n\rmax_proposals\x18\x03 \x01(\x05\x12\x0c\n\x04seed\x18\x04 \x01(\x03\x12\x14\n\x0cmax_mistakes\x18\x05 \x01(\x05\"\x91\x01\n\x08Proposal\x12\'\n\x07segment\x18\x01 \x01(\x0b\x32\x16.prover.rpc.v1.Segment\x12\x14\n\x0c\x66\x61ilure_mode\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05judge\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\x12\x0f\n\x07repairs\x18\x06 \x01(\x05\"\x83\x01\n\tJudgeCost\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x12\n\ntool_calls\x18\x03 \x01(\x05\x12\x17\n\x0finvalid_answers\x18\x04 \x01(\x05\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x0b\n\x03usd\x18\x06 \x01(\x01\"\xa8\x01\n\x0fProposeResponse\x12\r\n\x05judge\x18\x01 \x01(\t\x12\x16\n\x0eprompt_version\x18\x02 \x01(\t\x12*\n\tproposals\x18\x03 \x03(\x0b\x32\x17.prover.rpc.v1.Proposal\x12\x1a\n\x12no_proposal_reason\x18\x04 \x01(\t\x12&\n\x04\x63ost\x18\x05 \x01(\x0b\x32\x18.prover.rpc.v1.JudgeCost\"\x13\n\x11ListJudgesRequest\"$\n\x12ListJudgesResponse\x12\x0e\n\x06judges\x18\x01 \x03(\t2\xab\x01\n\x0cJudgeService\x12H\n\x07Propose\x12\x1d.prover.rpc.v1.ProposeRequest\x1a\x1e.prover.rpc.v1.ProposeResponse\x12Q\n\nListJudges\x12 .prover.rpc.v1.ListJudgesRequest\x1a!.prover.rpc.v1.ListJudgesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19prover/rpc/v1/judge.proto\x12\rprover.rpc.v1\x1a\x1eprover/rpc/v1/trajectory.proto\"\x7f\n\x0eProposeRequest\x12#\n\x05group\x18\x01 \x01(\x0b\x32\x14.prover.rpc.v1.Group\x12\r\n\x05judge\x18\x02 \x01(\t\x12\x15\n\rmax_proposals\x18\x03 \x01(\x05\x12\x0c\n\x04seed\x18\x04 \x01(\x03\x12\x14\n\x0cmax_mistakes\x18\x05 \x01(\x05\"\x91\x01\n\x08Proposal\x12\'\n\x07segment\x18\x01 \x01(\x0b\x32\x16.prover.rpc.v1.Segment\x12\x14\n\x0c\x66\x61ilure_mode\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\r\n\x05judge\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\x12\x0f\n\x07repairs\x18\x06 \x01(\x05\"\x98\x01\n\tJudgeCost\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x03\x12\x15\n\routput_tokens\x18\x02 \x01(\x03\x12\x12\n\ntool_calls\x18\x03 \x01(\x05\x12\x17\n\x0finvalid_answers\x18\x04 \x01(\x05\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x0b\n\x03usd\x18\x06 \x01(\x01\x12\x13\n\x0bmodel_calls\x18\x07 \x01(\x05\"\xa8\x01\n\x0fProposeResponse\x12\r\n\x05judge\x18\x01 \x01(\t\x12\x16\n\x0eprompt_version\x18\x02 \x01(\t\x12*\n\tproposals\x18\x03 \x03(\x0b\x32\x17.prover.rpc.v1.Proposal\x12\x1a\n\x12no_proposal_reason\x18\x04 \x01(\t\x12&\n\x04\x63ost\x18\x05 \x01(\x0b\x32\x18.prover.rpc.v1.JudgeCost\"\x13\n\x11ListJudgesRequest\"$\n\x12ListJudgesResponse\x12\x0e\n\x06judges\x18\x01 \x03(\t2\xab\x01\n\x0cJudgeService\x12H\n\x07Propose\x12\x1d.prover.rpc.v1.ProposeRequest\x1a\x1e.prover.rpc.v1.ProposeResponse\x12Q\n\nListJudges\x12 .prover.rpc.v1.ListJudgesRequest\x1a!.prover.rpc.v1.ListJudgesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,13 +37,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PROPOSAL']._serialized_start=206
   _globals['_PROPOSAL']._serialized_end=351
   _globals['_JUDGECOST']._serialized_start=354
-  _globals['_JUDGECOST']._serialized_end=485
-  _globals['_PROPOSERESPONSE']._serialized_start=488
-  _globals['_PROPOSERESPONSE']._serialized_end=656
-  _globals['_LISTJUDGESREQUEST']._serialized_start=658
-  _globals['_LISTJUDGESREQUEST']._serialized_end=677
-  _globals['_LISTJUDGESRESPONSE']._serialized_start=679
-  _globals['_LISTJUDGESRESPONSE']._serialized_end=715
-  _globals['_JUDGESERVICE']._serialized_start=718
-  _globals['_JUDGESERVICE']._serialized_end=889
+  _globals['_JUDGECOST']._serialized_end=506
+  _globals['_PROPOSERESPONSE']._serialized_start=509
+  _globals['_PROPOSERESPONSE']._serialized_end=677
+  _globals['_LISTJUDGESREQUEST']._serialized_start=679
+  _globals['_LISTJUDGESREQUEST']._serialized_end=698
+  _globals['_LISTJUDGESRESPONSE']._serialized_start=700
+  _globals['_LISTJUDGESRESPONSE']._serialized_end=736
+  _globals['_JUDGESERVICE']._serialized_start=739
+  _globals['_JUDGESERVICE']._serialized_end=910
 # @@protoc_insertion_point(module_scope)

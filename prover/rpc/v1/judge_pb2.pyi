@@ -100,12 +100,15 @@ class JudgeCost(_message.Message):
     INVALID_ANSWERS_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
     USD_FIELD_NUMBER: _builtins.int
+    MODEL_CALLS_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     output_tokens: _builtins.int
     tool_calls: _builtins.int
     invalid_answers: _builtins.int
     seconds: _builtins.float
     usd: _builtins.float
+    model_calls: _builtins.int
+    """Requests that a model answered; 0 also from releases that did not count them."""
     def __init__(
         self,
         *,
@@ -115,10 +118,11 @@ class JudgeCost(_message.Message):
         invalid_answers: _builtins.int = ...,
         seconds: _builtins.float = ...,
         usd: _builtins.float = ...,
+        model_calls: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_tokens", b"input_tokens", "invalid_answers", b"invalid_answers", "output_tokens", b"output_tokens", "seconds", b"seconds", "tool_calls", b"tool_calls", "usd", b"usd"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_tokens", b"input_tokens", "invalid_answers", b"invalid_answers", "model_calls", b"model_calls", "output_tokens", b"output_tokens", "seconds", b"seconds", "tool_calls", b"tool_calls", "usd", b"usd"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
