@@ -172,7 +172,10 @@ def _summary(folder: Path) -> RunSummary:
 
 def _steps(kept: Path) -> int:
     """Of an experiment that was found good when its run began, perhaps by a release that let more pass."""
-    steps = tomllib.loads(kept.read_text()).get("steps")
+    try:
+        steps = tomllib.loads(kept.read_text()).get("steps")
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{kept}: {error}") from error
     if not isinstance(steps, int):
         raise ValueError(f"{kept}: steps: was {steps!r}; expected a number")
     return steps

@@ -68,4 +68,4 @@ def test_a_run_that_cannot_be_read_is_an_error_and_no_traceback(tmp_path: Path, 
     (tmp_path / "torn/experiment.toml").write_text(content)
     result = runs(tmp_path)
     assert result.exit_code == 1
-    assert result.stderr.startswith("prover: ")
+    assert result.stderr.startswith(f"prover: {tmp_path / 'torn/experiment.toml'}: ")
