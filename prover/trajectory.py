@@ -186,12 +186,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCost:
-    """What a judgement cost.
-
-    Attributes:
-        usd: US dollars; 0 where no prices are configured.
-        model_calls: requests that a model answered; 0 without a model, and from releases that did not count them.
-    """
+    """What a judgement cost. `usd` is 0 without prices, `model_calls` without a model and from releases before it."""
 
     input_tokens: int = 0
     output_tokens: int = 0

@@ -21,6 +21,7 @@ from prover.queues import ANALYZE
 from prover.store import AnalysisStore, JudgeRecords, open_records, open_store
 from prover.trajectory import (
     BoundaryCount,
+    JudgeCost,
     Judgement,
     Outcome,
     Proposal,
@@ -149,7 +150,7 @@ SEGMENT = Segment(trajectory_id="t0", first_turn=1, last_turn=1)
 async def play_through(store: AnalysisStore, analysis_id: str, *, bonus: float = 0.5) -> None:
     """What the verifier does with an analysis: judge, continuations, credit."""
     proposal = Proposal(segment=SEGMENT, failure_mode="looks elsewhere", reason="takes the mug", judge="contrast")
-    judgement = Judgement(judge="contrast", prompt_version="1", proposals=(proposal,))
+    judgement = Judgement(judge="contrast", prompt_version="1", proposals=(proposal,), cost=JudgeCost(model_calls=2))
     await store.move(analysis_id, Status.PROPOSING)
     await store.move(analysis_id, Status.VERIFYING, judgement=judgement)
     for sample in range(2):

@@ -83,7 +83,7 @@ async def test_the_end_of_an_analysis_carries_proposal_verification_and_cost(
         "tokens": {"before": 40, "after": 20},
     }
     assert answer["cost"]["continuation_tokens"] == 60
-    assert answer["cost"]["judge"]["input_tokens"] == 0
+    assert (answer["cost"]["judge"]["input_tokens"], answer["cost"]["judge"]["model_calls"]) == (0, 2)
 
 
 async def test_advantages_are_given_per_trajectory_turn_and_token(
