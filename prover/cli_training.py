@@ -22,6 +22,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
     report: Annotated[Path | None, typer.Option(help="JSON of what came of it; a plot goes beside it.")] = None,
     metrics_port: Annotated[int, typer.Option(help="Port for Prometheus; 0 is none.", min=0, max=65535)] = 0,
     tensorboard: Annotated[bool, typer.Option(help="Write TensorBoard's event files.")] = True,
+    tracker: Annotated[str, typer.Option(help="Log to this too: trackio or wandb.")] = "",
     gateway: Annotated[str, typer.Option(envvar="PROVER_URL", help="Of remote services.")] = "http://127.0.0.1:8000",
     rollout: Annotated[str, typer.Option(envvar="PROVER_ROLLOUT_ADDRESS", help="The same.")] = "127.0.0.1:8201",
     learner: Annotated[str, typer.Option(envvar="PROVER_LEARNER_ADDRESS", help="The same.")] = "127.0.0.1:8202",
@@ -38,6 +39,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
     from prover.training.runs import RunRefused
     from prover.training.sampling import SamplingFailed
     from prover.training.tensorboard import TensorBoardMissing
+    from prover.training.tracker import TrackerMissing
 
     settings_of_name = {} if name is None else {"name": name}
     try:
@@ -49,6 +51,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
             policy=served_policy(policy, weights),
             metrics_port=metrics_port,
             tensorboard=tensorboard,
+            tracker=tracker,
             report=report,
         )
         run_training(config, experiment, settings, Console())
@@ -61,6 +64,7 @@ def train(  # noqa: PLR0913 - each is an option of the command line
         SamplingFailed,
         StackFailed,
         TensorBoardMissing,
+        TrackerMissing,
         ValueError,
     ) as error:
         _fail(str(error))

@@ -18,6 +18,7 @@ from prover.training.metrics import TrainingMetrics
 from prover.training.report import write_report
 from prover.training.runs import Run, State, failed, open_run
 from prover.training.tensorboard import TensorBoard
+from prover.training.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class TrainSettings:
         policy: the engine that they sample from and publish to; None starts the embedded one.
         metrics_port: where Prometheus reads; 0 is nowhere.
         tensorboard: write event files.
+        tracker: package that gets the curves too ("trackio" or "wandb"); empty is none.
         report: JSON file of what came of the run; None writes none.
     """
 
@@ -40,6 +42,7 @@ class TrainSettings:
     policy: ServedPolicy | None = None
     metrics_port: int = 0
     tensorboard: bool = True
+    tracker: str = ""
     report: Path | None = None
 
 
@@ -52,6 +55,10 @@ def train(config: Path, experiment: Experiment, settings: TrainSettings, console
         observers: list[Observer] = [display]
         if settings.tensorboard:
             observers.append(stack.enter_context(closing(TensorBoard(settings.folder / "tensorboard"))))
+        if settings.tracker:
+            given = experiment.model_dump(mode="json")
+            tracker = Tracker(settings.tracker, name=experiment.name, config=given)
+            observers.append(stack.enter_context(closing(tracker)))
         if settings.metrics_port:
             registry = CollectorRegistry()
             observers.append(TrainingMetrics(registry))

@@ -38,9 +38,15 @@ class TensorBoard:
 
     def evaluated(self, evaluated: Evaluated) -> None:
         """The rate and its interval."""
-        low, high = evaluated.interval
-        for name, value in (("success", evaluated.success), ("success_low", low), ("success_high", high)):
-            self._writer.add_scalar(f"evaluation/{name}", value, evaluated.step)
+        for name, value in evaluation_scalars(evaluated):
+            self._writer.add_scalar(name, value, evaluated.step)
+
+
+def evaluation_scalars(evaluated: Evaluated) -> Iterator[tuple[str, float]]:
+    """The success rate on held-out tasks and the ends of its interval, under the names of their curves."""
+    low, high = evaluated.interval
+    for name, value in (("success", evaluated.success), ("success_low", low), ("success_high", high)):
+        yield f"evaluation/{name}", value
 
 
 def scalars(record: StepRecord) -> Iterator[tuple[str, float]]:
