@@ -6,7 +6,7 @@ they fit: observations first, then actions, then whole turns out of the middle. 
 
 from collections.abc import Sequence
 
-from prover.trajectory import Group, Trajectory
+from prover.trajectory import Group, Trajectory, Turn
 from services.judge.fencing import count_tokens, cut, data_line, fence
 
 _ANCHOR_SHARE = 0.6
@@ -40,11 +40,16 @@ def turn_line(trajectory: Trajectory, index: int, *, observation_chars: int, act
     if observation_chars:
         fields["read"] = cut(turn.observation, observation_chars)
     fields["action"] = None if turn.action is None else cut(turn.action, action_chars)
-    if turn.text.strip() != (turn.action or "").strip():
+    if says_more(turn):
         fields["wrote"] = cut(turn.text, action_chars)
     if not turn.valid:
         fields["rejected"] = True
     return data_line(fields)
+
+
+def says_more(turn: Turn) -> bool:
+    """The policy wrote something beside its action."""
+    return turn.text.strip() != (turn.action or "").strip()
 
 
 def _anchor_lines(anchor: Trajectory, max_tokens: int) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from prover.trajectory import Group, Trajectory
 from services.judge.alignment import terms
 from services.judge.fencing import count_tokens, cut, data_line, fence
-from services.judge.previews import turn_line
+from services.judge.previews import says_more, turn_line
 
 _MOST_HITS = 20
 _HIT_CHARS = 400
@@ -39,7 +39,7 @@ class GetSegment(BaseModel):
     traj_id: str = Field(description="The id of a trajectory.")
     start_turn: int = Field(ge=0, description="The first turn to read; turns count from 0.")
     end_turn: int = Field(ge=0, description="The last turn to read.")
-    offset: int = Field(default=0, ge=0, description="Characters of the first turn's text to skip.")
+    offset: int = Field(default=0, ge=0, description="Characters of the first turn to skip.")
 
 
 class Tools:
@@ -95,8 +95,8 @@ class Tools:
         return self._page(run, asked.start_turn, min(asked.end_turn, len(run.turns) - 1), asked.offset)
 
     def _page(self, run: Trajectory, start: int, end: int, offset: int) -> str:
-        """Turns from `start` on until the page is full. One turn that is longer than a page is cut and goes on at
-        `next_offset`."""
+        """Turns from `start` on until the page is full. One turn that is longer than a page goes on at `next_offset`,
+        with what is left of what it read, then of what it wrote, then of its action."""
         lines: list[str] = []
         left = self._page_tokens
         for turn in range(start, end + 1):
@@ -112,16 +112,25 @@ class Tools:
 
 
 def _page_line(run: Trajectory, turn: int, skip: int, room: int) -> tuple[str, int]:
-    """One turn as a line of at most about `room` characters, and where its text goes on (0: it is complete)."""
+    """One turn as a line of at most about `room` characters, and where it goes on (0: it is complete)."""
     room = max(room, 200)
-    text = run.turns[turn].observation
-    if not skip and len(text) <= room:
+    one = run.turns[turn]
+    texts = {"read": one.observation, "wrote": one.text if says_more(one) else "", "action": one.action or ""}
+    length = sum(map(len, texts.values()))
+    if not skip and length <= room:
         return turn_line(run, turn, observation_chars=room, action_chars=room, name=True), 0
-    piece = text[skip : skip + room]
-    rest = skip + room if skip + room < len(text) else 0
-    acted = cut(run.turns[turn].action or "", room)
-    line = data_line({"trajectory": run.id, "turn": turn, "read_from": skip, "read": piece, "action": acted})
-    return line, rest
+    fields: dict[str, object] = {"trajectory": run.id, "turn": turn, "from": skip}
+    first = skip
+    for name, text in texts.items():
+        piece = text[max(first, 0) : max(first + room, 0)]
+        if piece:
+            fields[name] = piece
+        first -= len(text)
+    if one.action is None:
+        fields["action"] = None
+    if not one.valid:
+        fields["rejected"] = True
+    return data_line(fields), skip + room if skip + room < length else 0
 
 
 def faults(error: ValidationError) -> str:
