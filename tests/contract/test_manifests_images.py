@@ -1,4 +1,4 @@
-"""What an image carries, what the compose file runs, and what the dashboards ask for: checked without an engine."""
+"""What an image carries, what the compose file runs, where alerts lead to: checked without an engine."""
 
 import json
 import re
@@ -7,28 +7,17 @@ import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from prometheus_client import CollectorRegistry
-
-from services.engine.engine import Engine
-from services.engine.metrics import EngineCollector
-from services.gateway.metrics import Metrics as GatewayMetrics
-from services.judge.metrics import JudgeMetrics
-from services.learner.metrics import LearnerMetrics
-from services.rollout.metrics import RolloutMetrics
-from services.verifier.metrics import Metrics as VerifierMetrics
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("gateway", "rollout", "judge", "verifier", "learner", "engine")
 TORCHLESS = ("gateway", "rollout", "judge", "verifier")
-METRIC = re.compile(r"\bprover_[a-z_0-9]+\b")
 
 
 def _closure(name: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> Iterator[str]:
@@ -108,55 +97,6 @@ def test_docker_compose_reads_the_file() -> None:
     command = ["docker", "compose", *files, "--profile", "*", "--env-file", ".env.example", "config", "-q"]
     read = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert read.returncode == 0, read.stderr
-
-
-def _shown() -> set[str]:
-    """Every name that a service shows to Prometheus."""
-    counters = dict.fromkeys(("steps", "prompt_tokens", "reused_tokens", "computed_tokens", "generated_tokens"), 0)
-    status = SimpleNamespace(
-        version="v0",
-        running=0,
-        waiting=0,
-        cached_sequences=0,
-        cached_bytes=0,
-        counters=SimpleNamespace(**counters, finished={"stop": 0}),
-    )
-    engine = CollectorRegistry()
-    engine.register(EngineCollector(cast("Engine", SimpleNamespace(status=lambda: status))))
-    registries = [engine, VerifierMetrics().registry]
-    for make in (JudgeMetrics, RolloutMetrics, LearnerMetrics):
-        registries.append(CollectorRegistry())
-        make(registries[-1])
-    described = {
-        (metric.name, metric.type) for registry in registries for metric in registry.collect() if metric.documentation
-    }
-    for line in GatewayMetrics().text().decode().splitlines():
-        if line.startswith("# TYPE ") and not line.split()[2].endswith("_created"):
-            _, _, name, kind = line.split()
-            described.add((name.removesuffix("_total"), kind))
-    shown: set[str] = set()
-    for name, kind in described:
-        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}.get(
-            kind, ("",)
-        )
-        shown |= {f"{name}{ending}" for ending in endings}
-    return shown
-
-
-def test_rules_dashboards_and_the_autoscaler_ask_for_metrics_that_exist() -> None:
-    shown = _shown()
-    paths = [*(ROOT / "deploy" / "prometheus").glob("*.yml"), *(ROOT / "deploy" / "grafana").rglob("*.json")]
-    paths.append(ROOT / "deploy" / "kubernetes" / "autoscaling" / "verifier.yaml")
-    asked = {(name, path.name) for path in paths for name in METRIC.findall(path.read_text())}
-    assert len(asked) > 30
-    assert not {(name, where) for name, where in asked if name not in shown}
-
-
-def test_every_metric_is_documented_and_none_that_is_gone() -> None:
-    text = (ROOT / "docs" / "metrics.md").read_text()
-    documented = {name for line in text.splitlines() if line.startswith("| `") for name in METRIC.findall(line)}
-    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in _shown()}
-    assert {name for name in documented if not name.startswith("prover_train_")} == families
 
 
 def test_every_alert_leads_to_a_section_that_says_what_to_do() -> None:
