@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python -m
 
-.PHONY: setup demo train-demo test test-slow lint types imports proto proto-check format clean
+.PHONY: setup demo train-demo test test-slow lint types imports proto proto-check format clean bench-learner
 setup: .setup-stamp
 
 .setup-stamp: pyproject.toml constraints.txt scripts/setup
@@ -40,6 +40,14 @@ proto-check: setup
 
 bench-%: setup
 	$(BIN)/prover bench $*
+
+# TRL, which this one measures against, has an environment of its own: nothing else needs it.
+bench-learner: .prover/yardstick/.stamp
+	.prover/yardstick/bin/prover bench learner
+
+.prover/yardstick/.stamp: pyproject.toml constraints.txt scripts/setup
+	PYTHON=$(PYTHON) scripts/setup .prover/yardstick learner,yardstick
+	touch $@
 
 clean:
 	rm -rf .venv .setup-stamp out .prover

@@ -5,7 +5,7 @@ does falls on both. Times are processor time (one thread), so that waiting does 
 batch in memory to the updated weights: TRL's generation is replaced by handing it the batch. TRL is given the whole
 batch as one padded micro-batch, and one trajectory a micro-batch (no padding); the headline compares with the better.
 
-Needs TRL: `pip install prover[yardstick]`.
+Needs TRL: `make bench-learner` makes an environment of its own that has it.
 """
 
 import argparse
