@@ -12,6 +12,9 @@ from prover.credit.intervals import Z_90
 WINDOW = 64
 """Audits that count."""
 
+_FEW = 16
+"""Audits before anything is said of a judge."""
+
 
 def record_delta(deltas: Sequence[float], *, window: int = WINDOW, pseudo_observations: float = 8.0) -> float:
     """The judge's verified record: mean of its last `window` audited deltas, shrunk towards zero.
@@ -61,3 +64,21 @@ def mean_interval(deltas: Sequence[float], *, z: float = Z_90) -> tuple[float, f
     variance = (sum(delta * delta for delta in deltas) + 1.0) / number - mean * mean
     half = z * sqrt(variance / number)
     return max(-1.0, mean - half), min(1.0, mean + half)
+
+
+def no_better_than_chance(deltas: Sequence[float]) -> bool:
+    """Whether the audits of a judge leave it open that its segments change nothing.
+
+    A segment drawn at random gains a little too, since the anchor succeeded: a mean above 0 is no sign of a good judge.
+    So a full window must have its whole 90% interval above 0; from 16 audits on, a mean of 0 or less is enough.
+    The alert of deploy/prometheus says the same, and compares with the judge `random` where that has a record.
+
+    >>> no_better_than_chance([0.0] * 15), no_better_than_chance([0.0] * 16)
+    (False, True)
+    >>> no_better_than_chance([1.0, 0.0, 0.0, 0.0] * 16), no_better_than_chance([1.0, 1.0, 1.0, 0.0, -1.0, -1.0] * 11)
+    (False, True)
+    """
+    recent = deltas[-WINDOW:]
+    if len(recent) < WINDOW:
+        return len(recent) >= _FEW and sum(recent) <= 0.0
+    return mean_interval(recent)[0] <= 0.0

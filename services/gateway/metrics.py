@@ -7,7 +7,7 @@ from statistics import fmean
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from prover.credit.record import record_delta
+from prover.credit.record import mean_interval, record_delta
 from services.gateway.judge_records import KeptRecord
 from services.gateway.sweep import Swept
 
@@ -34,7 +34,7 @@ class Metrics:
         judge = ["judge", "prompt_version", "environment", "policy"]
         self._record = Gauge(
             "prover_gateway_judge_record",
-            "Shrunk mean of a judge's audited deltas; no better than chance at 0 and below.",
+            "Shrunk mean of a judge's audited deltas: what mode audited pays by.",
             judge,
             registry=self._registry,
         )
@@ -49,6 +49,12 @@ class Metrics:
         )
         self._mean_delta = Gauge(
             "prover_gateway_judge_mean_delta", "Mean delta of those audits.", judge, registry=self._registry
+        )
+        self._mean_delta_low = Gauge(
+            "prover_gateway_judge_mean_delta_low",
+            "Lower end of the 90% interval of that mean.",
+            judge,
+            registry=self._registry,
         )
 
     def submitted(self) -> None:
@@ -68,7 +74,7 @@ class Metrics:
 
     def judges(self, records: Sequence[KeptRecord]) -> None:
         """The judges' records that are in use; others are told of no more."""
-        for gauge in (self._record, self._audits, self._acceptance, self._mean_delta):
+        for gauge in (self._record, self._audits, self._acceptance, self._mean_delta, self._mean_delta_low):
             gauge.clear()
         for one in records:
             labels = (one.key.judge, one.key.prompt_version, one.key.environment, one.key.policy)
@@ -77,6 +83,7 @@ class Metrics:
             if one.deltas:
                 self._acceptance.labels(*labels).set(fmean(delta > 0 for delta in one.deltas))
                 self._mean_delta.labels(*labels).set(fmean(one.deltas))
+                self._mean_delta_low.labels(*labels).set(mean_interval(one.deltas)[0])
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

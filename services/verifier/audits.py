@@ -8,12 +8,12 @@ from typing import Protocol
 
 from prover.analysis import Analysis
 from prover.credit.features import FEATURES_WINDOW, Features, features_of, shift_of, told_apart
-from prover.credit.record import WINDOW, record_delta
+from prover.credit.record import WINDOW, mean_interval, no_better_than_chance, record_delta
 from prover.store.records import Audit, JudgeKey
 from prover.trajectory import Group, Judgement
 
-_ENOUGH = 16
-"""Audits before a record is called bad."""
+_CONTROL = "random"
+"""The judge that is there to be no better."""
 
 _log = logging.getLogger("verifier")
 
@@ -59,11 +59,16 @@ class Audits:
         features = _features(group, judgement)
         await self._records.add(key, analysis_id=analysis.id, delta=delta, features=features)
         deltas = [audit.delta for audit in await self._records.audits(key)]
-        mean = record_delta(deltas)
-        if len(deltas) >= _ENOUGH and mean <= 0.0:
+        if key.judge != _CONTROL and no_better_than_chance(deltas):
             _log.warning(
-                "judge is no better than chance: its segments do not turn out better after than before",
-                extra={"analysis": analysis.id, "judge": key.judge, "record": mean, "audits": len(deltas)},
+                "judge is no better than chance, as far as audits tell",
+                extra={
+                    "analysis": analysis.id,
+                    "judge": key.judge,
+                    "record": record_delta(deltas),
+                    "interval": mean_interval(deltas),
+                    "audits": len(deltas),
+                },
             )
 
 

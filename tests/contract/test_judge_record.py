@@ -14,6 +14,7 @@ import pytest
 from prover.client import AsyncProverClient, ProblemError, ProverClient
 from prover.credit.audited import Audited
 from prover.credit.features import Features
+from prover.credit.record import mean_interval
 from prover.credit.rules import Evidence
 from prover.store import JudgeKey
 from services.gateway.examples import RECORD_EXAMPLE
@@ -119,6 +120,8 @@ async def test_prometheus_sees_each_record_with_its_audits(gateway: RunningGatew
     assert f"prover_gateway_judge_audits{labels} 8.0\n" in text
     assert f"prover_gateway_judge_acceptance{labels} 0.625\n" in text
     assert f"prover_gateway_judge_mean_delta{labels} 0.5\n" in text
+    low, _ = mean_interval([1.0] * 5 + [-1.0, 0.0, 0.0])
+    assert f"prover_gateway_judge_mean_delta_low{labels} {low}\n" in text
 
 
 async def test_a_record_that_nothing_has_joined_for_a_day_raises_no_alarm(gateway: RunningGateway) -> None:
@@ -128,6 +131,7 @@ async def test_a_record_that_nothing_has_joined_for_a_day_raises_no_alarm(gatewa
         text = (await http.get("/metrics")).text
     assert "prover_gateway_judge_record{" not in text
     assert "prover_gateway_judge_audits{" not in text
+    assert "prover_gateway_judge_mean_delta_low{" not in text
 
 
 async def test_the_command_line_shows_a_record(gateway: RunningGateway) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prover.credit.record import audited_bonus, mean_interval, record_delta
+from prover.credit.record import audited_bonus, mean_interval, no_better_than_chance, record_delta
 
 DELTA = st.floats(-1.0, 1.0)
 
@@ -37,3 +37,19 @@ def test_the_interval_of_the_mean_covers_at_its_rate(p_before: float, p_after: f
         low, high = mean_interval(row.tolist())
         covered += low <= p_after - p_before <= high
     assert covered / 4000 > 0.9 - 0.02
+
+
+@pytest.mark.parametrize(
+    ("p_before", "p_after", "least", "most"),
+    [(0.35, 0.40, 0.75, 0.92), (0.35, 0.35, 0.92, 0.98), (0.35, 0.61, 0.03, 0.12), (0.35, 0.75, 0.0, 0.01)],
+    ids=["what a random segment gains on ALFWorld", "nothing", "what contrast gains there", "more"],
+)
+def test_chance_is_told_from_judges_by_a_full_window(
+    p_before: float, p_after: float, least: float, most: float
+) -> None:
+    random = np.random.default_rng(7)
+    shape = (2000, 64)
+    deltas = (random.random(shape) < p_after).astype(float) - (random.random(shape) < p_before)
+    called = [no_better_than_chance(row.tolist()) for row in deltas]
+    assert least <= float(np.mean(called)) <= most
+    assert not no_better_than_chance([-1.0] * 15)
