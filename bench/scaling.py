@@ -14,7 +14,7 @@ and `engine_late_ms`, by how much the engine's own clock was late: the figures c
 Second, a burst (bench/scaling_burst.py): 1,000 analyses under way at once, with one coordinator and with two.
 
     prover bench scaling            # 11 minutes on two cores
-    prover bench scaling --quick    # 2 minutes
+    prover bench scaling --quick    # some minutes
 """
 
 import argparse
@@ -61,7 +61,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--burst", type=int, default=1000, help="analyses of the burst (default: 1000; 0: none)")
     parser.add_argument("--coordinators", default="1,2", help="numbers of coordinators (default: 1,2)")
     parser.add_argument("--burst-workers", type=int, default=8, help="workers of the burst (default: 8)")
-    parser.add_argument("--quick", action="store_true", help="2 minutes: 1 and 8 workers, 100 analyses")
+    parser.add_argument("--quick", action="store_true", help="some minutes: 1 and 8 workers, 100 analyses")
     parser.add_argument("--record", default="scaling", help="name of the record (default: scaling)")
     if parser.parse_args(argv).quick:
         parser.set_defaults(**_QUICK)
