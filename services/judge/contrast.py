@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import pairwise
 from time import monotonic
 
@@ -16,6 +17,9 @@ from services.judge.alignment import Floats, rarity, relevance, steps, taken
 from services.judge.chain import chain
 from services.judge.question import ProposeLimits, check_contrast
 from services.judge.ranking import disjoint_best
+
+_RULE = "2"
+"""Raised where the rule, not a constant of `ContrastWeights`, changes what is proposed. 1 knew of no deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,11 @@ class Contrast:
     weights: ContrastWeights = ContrastWeights()
     executor: Executor | None = None
 
+    @property
+    def version(self) -> str:
+        """The rule and a hash of its constants: audits of one record were all chosen in the same way."""
+        return f"{_RULE}-{sha256(repr(self.weights).encode()).hexdigest()[:8]}"
+
     async def propose(self, group: Group, limits: ProposeLimits) -> Judgement:
         """See `services.judge.question.Judge`."""
         started = monotonic()
@@ -82,7 +91,7 @@ class Contrast:
             proposals, why_none = (), f"limits: the group was not compared within {limits.timeout_s:g} s"
         return Judgement(
             judge=self.name,
-            prompt_version="",
+            prompt_version=self.version,
             proposals=proposals,
             no_proposal_reason=why_none,
             cost=JudgeCost(seconds=monotonic() - started),
@@ -139,4 +148,5 @@ class Contrast:
                 "from where the group's trajectories went on to succeed and from what the failed ones never tried"
             ),
             judge=self.name,
+            prompt_version=self.version,
         )

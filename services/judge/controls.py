@@ -12,6 +12,9 @@ from prover.trajectory import Group, JudgeCost, Judgement, Proposal, Segment, Tr
 from services.judge.question import ProposeLimits, check_contrast
 from services.judge.ranking import disjoint_best
 
+_UNIFORM = "1"
+"""Raised where `random` draws from other segments or in another way."""
+
 BoundaryValues = Callable[[Trajectory], Sequence[float]]
 """V before each turn of a trajectory, and after its last: one number more than there are turns."""
 
@@ -36,7 +39,8 @@ class Uniform:
         random = Random(sha256(key.encode()).digest())
         scores = [random.random() for _ in segments]
         best = disjoint_best(segments, scores, limits.max_proposals)
-        return _answer(self.name, [segments[index] for index in best], "drawn at random", monotonic() - started)
+        chosen = [segments[index] for index in best]
+        return _answer(self.name, _UNIFORM, chosen, "drawn at random", monotonic() - started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +76,18 @@ class Oracle:
                 for segment in segments
                 if segment.last_turn < best.first_turn or segment.first_turn > best.last_turn
             )
-        return _answer(self.name, chosen, "largest true gain", monotonic() - started)
+        return _answer(self.name, f"share-{self.share:g}", chosen, "largest true gain", monotonic() - started)
 
 
-def _answer(judge: str, segments: Sequence[Segment], reason: str, seconds: float) -> Judgement:
+def _answer(judge: str, version: str, segments: Sequence[Segment], reason: str, seconds: float) -> Judgement:
     proposals = tuple(
-        Proposal(segment=segment, failure_mode="not looked at", reason=reason, judge=judge) for segment in segments
+        Proposal(segment=segment, failure_mode="not looked at", reason=reason, judge=judge, prompt_version=version)
+        for segment in segments
     )
     why_none = "" if proposals else "the successful trajectory has no valid segment that it could name"
     return Judgement(
         judge=judge,
-        prompt_version="",
+        prompt_version=version,
         proposals=proposals,
         no_proposal_reason=why_none,
         cost=JudgeCost(seconds=seconds),

@@ -74,7 +74,8 @@ class Llm:
         """`executor` indexes the group's texts; None is the event loop's own."""
         self._endpoint, self._executor = endpoint, executor
         self._modes = endpoint.modes
-        self._version = prompt_version()
+        # Of another model the audits say nothing: it gets a record of its own.
+        self._version = f"{prompt_version()}@{endpoint.model}"
         # Made once: reading the certificates takes longer than a short request. Plain HTTP has no use for them, and
         # redirects (to HTTPS or anywhere) are not followed.
         self._tls = httpx.create_ssl_context() if endpoint.url.startswith("https://") else False

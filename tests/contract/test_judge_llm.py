@@ -24,12 +24,20 @@ async def test_a_good_judge_searches_reads_and_answers(protocol: str) -> None:
     judgement, requests = await ask(script, protocol=protocol)
     proposal = judgement.proposals[0]
     assert (proposal.segment.first_turn, proposal.segment.last_turn) == (2, 2)
-    assert (proposal.judge, proposal.prompt_version, proposal.repairs) == ("llm", prompt_version(), 0)
+    assert (proposal.judge, proposal.prompt_version, proposal.repairs) == ("llm", f"{prompt_version()}@m", 0)
     cost = judgement.cost
     assert (cost.input_tokens, cost.output_tokens, cost.tool_calls, cost.invalid_answers) == (300, 30, 2, 0)
     hits, page = (request["messages"][-1]["content"] for request in requests[1:])
     assert "go chest 1" in hits
     assert '"trajectory": "t0", "turn": 1' in page
+
+
+async def test_another_model_with_the_same_prompts_is_another_version() -> None:
+    found = [(await ask(lambda _, request: good(request), model=name))[0] for name in ("small", "Org/large-7B")]
+    assert [judgement.prompt_version for judgement in found] == [
+        f"{prompt_version()}@small",
+        f"{prompt_version()}@Org/large-7B",
+    ]
 
 
 async def test_the_anchor_is_whole_and_failed_runs_are_previews() -> None:
