@@ -9,10 +9,13 @@ segments. The paper's figures stand beside.
     prover bench judges
     prover bench judges --first-seed 1000 --seeds 100
     prover bench judges --llm-url http://127.0.0.1:8001/v1 --llm-model NAME    # adds the model judge
+    prover bench judges --llm-url https://HOST/v1 --llm-model NAME --api-key-env KEY \\
+        --input-usd-per-million 0.15 --output-usd-per-million 0.6 --protocol native --context 128000
 """
 
 import argparse
 import asyncio
+import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +33,9 @@ from prover.credit.eligibility import anchor, eligible
 from prover.credit.posterior import independent_delta
 from prover.credit.segments import valid_segments
 from prover.trajectory import BoundaryCount, Group, Judgement, Segment
+from services.judge.interview import Prices
 from services.judge.judge import Judge, JudgeOptions, ProposeLimits, make
-from services.judge.llm import Endpoint
+from services.judge.llm import PROTOCOLS, Endpoint
 
 SAMPLES = 64
 HOUSEHOLD = "household"
@@ -73,12 +77,12 @@ class Mark:
 
 def main(argv: Sequence[str]) -> int:
     """Asks every judge about every group; prints the table, the headline last."""
-    options = _options(argv)
+    options = parse(argv)
+    endpoint = endpoint_of(options)
     console = Console()
     console = Console(width=max(console.width, 150))  # the table is wide, also where there is no terminal
     cases = [*_households(options.first_seed, options.seeds), *measured_cases(options.data)]
     judges = _judges(options)
-    endpoint = Endpoint(url=options.llm_url, model=options.llm_model) if options.llm_url else None
     rows: list[dict[str, object]] = []
     for kind in dict.fromkeys(case.groups_of for case in cases):
         mine = [case for case in cases if case.groups_of == kind]
@@ -92,7 +96,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _options(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options. Ends the process with a message where they do not fit."""
     parser = argparse.ArgumentParser(prog="prover bench judges", description=__doc__)
     parser.add_argument(
         "--first-seed", type=int, default=10_000, help="seed of the first household (constants were chosen below 320)"
@@ -102,7 +107,34 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--draws", type=int, default=16, help="how often `random` is asked about each group")
     parser.add_argument("--llm-url", default="", help="an OpenAI-compatible server, /v1 included")
     parser.add_argument("--llm-model", default="", help="the name of its model")
-    return parser.parse_args(argv)
+    parser.add_argument("--api-key-env", default="", help="the environment variable that holds the server's key")
+    parser.add_argument("--input-usd-per-million", type=float, help="US dollars for a million tokens read")
+    parser.add_argument("--output-usd-per-million", type=float, help="US dollars for a million tokens written")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="auto", help="how the model is asked")
+    parser.add_argument("--context", type=int, default=32_768, help="tokens that the model can read and write at once")
+    options = parser.parse_args(argv)
+    if options.api_key_env and not os.environ.get(options.api_key_env):
+        parser.error(f"--api-key-env: the environment variable {options.api_key_env} is not set")
+    if (options.input_usd_per_million is None) != (options.output_usd_per_million is None):
+        parser.error("--input-usd-per-million, --output-usd-per-million: one is missing; expected both, or neither")
+    return options
+
+
+def endpoint_of(options: argparse.Namespace) -> Endpoint | None:
+    """The model judge's server; None where no address is given. ValueError names what does not fit."""
+    if not options.llm_url:
+        return None
+    prices = None
+    if options.input_usd_per_million is not None:
+        prices = Prices(input_usd=options.input_usd_per_million, output_usd=options.output_usd_per_million)
+    return Endpoint(
+        url=options.llm_url,
+        model=options.llm_model,
+        api_key=os.environ[options.api_key_env] if options.api_key_env else "",
+        protocol=options.protocol,
+        context_tokens=options.context,
+        prices=prices,
+    )
 
 
 def _settings(options: argparse.Namespace) -> dict[str, object]:
@@ -176,6 +208,7 @@ def _row(groups_of: str, judge: str, groups: int, answers: Sequence[tuple[Case, 
         "seconds": round(statistics.fmean(cost.seconds for cost in costs), 4),
         "tokens": round(statistics.fmean(cost.input_tokens + cost.output_tokens for cost in costs), 1),
         "usd": round(statistics.fmean(cost.usd for cost in costs), 6),
+        "model_calls": round(statistics.fmean(cost.model_calls for cost in costs), 3),
         "invalid_answers": round(statistics.fmean(cost.invalid_answers for cost in costs), 3),
     }
 
@@ -231,7 +264,7 @@ def _number(value: object) -> float:
 
 def _show(console: Console, rows: Sequence[Mapping[str, object]]) -> None:
     columns = ("groups_of", "judge", "groups", "acceptance", "positive", "delta", "hit", "turns", "no_proposal")
-    costs = ("seconds", "tokens", "usd", "invalid_answers")
+    costs = ("seconds", "tokens", "usd", "model_calls", "invalid_answers")
     table = Table(title="Judges (64 continuations a boundary; the paper's rows: 8)")
     for column in (*columns, *costs):
         table.add_column(column)

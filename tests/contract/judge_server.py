@@ -52,6 +52,7 @@ class ScriptedServer:
 
     def __init__(self, script: Script) -> None:
         self.requests: list[Request] = []
+        self.authorizations: list[str] = []
         self._script = script
         self._lock = threading.Lock()
         outer = self
@@ -65,6 +66,7 @@ class ScriptedServer:
                 with outer._lock:
                     number = len(outer.requests)
                     outer.requests.append(request)
+                    outer.authorizations.append(self.headers.get("Authorization", ""))
                 answer = outer._script(number, request)
                 time.sleep(answer.delay_s)
                 payload = answer.raw
