@@ -33,7 +33,12 @@ class NewerAnalysis(Exception):
 
 def needed_for(options: Options) -> int:
     """The least protocol that does what these options ask for."""
-    return max([1, *(number for name, (number, as_before) in _SINCE.items() if getattr(options, name) != as_before)])
+    return max([1, *(_SINCE[name][0] for name in later_asked(options))])
+
+
+def later_asked(options: Options) -> tuple[str, ...]:
+    """The later options that ask for something else than was always done. An earlier release refuses their names."""
+    return tuple(name for name, (_, as_before) in _SINCE.items() if getattr(options, name) != as_before)
 
 
 def later_options() -> frozenset[str]:

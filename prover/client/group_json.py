@@ -2,6 +2,7 @@
 
 from prover.analysis import Options
 from prover.client.documents import Json
+from prover.protocol import later_asked
 from prover.trajectory import Group, Task, Trajectory, Turn
 
 
@@ -15,11 +16,8 @@ def group_to_json(group: Group) -> dict[str, Json]:
 
 
 def options_to_json(options: Options) -> dict[str, Json]:
-    """Options; `weight` is "lambda" there. A later option is left out where it is as always: a gateway of an earlier
-    release refuses its name."""
-    later: dict[str, Json] = {}
-    if options.audited_share != Options().audited_share:
-        later["audited_share"] = options.audited_share
+    """Options; `weight` is "lambda" there. Later ones where they are needed alone: earlier gateways refuse them."""
+    later: dict[str, Json] = {name: getattr(options, name) for name in later_asked(options)}
     return later | {
         "judge": options.judge,
         "mode": options.mode,
