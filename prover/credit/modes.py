@@ -14,18 +14,20 @@ class Mode:
 
     Attributes:
         keeps_record: the rule pays by the judge's record, and what it verifies joins the record.
+        divides_budget: the rule can do with fewer continuations of one segment in favour of another.
     """
 
     rule: Rule
     samples: int
     weight: float
     keeps_record: bool = False
+    divides_budget: bool = False
 
 
 MODES: Mapping[str, Mode] = {
     "fixed": Mode(rule=Fixed(), samples=8, weight=1.0),
     "audited": Mode(rule=Audited(), samples=1, weight=10.0, keeps_record=True),
-    "adaptive": Mode(rule=Adaptive(), samples=8, weight=1.0),
+    "adaptive": Mode(rule=Adaptive(), samples=8, weight=1.0, divides_budget=True),
     "frugal": Mode(rule=Fixed(most=1), samples=1, weight=3.0),
 }
 

@@ -158,7 +158,7 @@ class Credit(_Section):
                 "one proposal and positive credit, or another mode: this one pays by the record of a judge's first "
                 "proposals"
             )
-        if self.budget is not None and self.mode != "adaptive":
+        if self.budget is not None and (known is None or not known.divides_budget):
             raise ValueError(
                 f"credit.budget: was {self.budget} in mode {self.mode!r}; expected mode 'adaptive': the other modes "
                 "play the same number for every segment"

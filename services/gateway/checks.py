@@ -83,7 +83,7 @@ def _segments(submission: Submission) -> Iterator[Mistake]:
     if most is not None and options.samples is not None and options.samples > most:
         expected = f"{most} or left out in mode {options.mode!r}; mode 'fixed' plays as many as it is told"
         yield Mistake(field="options.samples", was=shown(options.samples), expected=expected)
-    if options.budget is not None and options.mode != "adaptive":
+    if options.budget is not None and (chosen is None or not chosen.divides_budget):
         expected = "null, or mode 'adaptive': the other modes play the same number for every segment"
         yield Mistake(field="options.budget", was=shown(options.budget), expected=expected)
 
