@@ -30,15 +30,21 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         fill(unfinished)
-        for path in unfinished.iterdir():
-            path.chmod(0o644)  # safetensors makes files that its own user alone reads; the engine is another
-            _to_disk(path)
-        _to_disk(unfinished)
+        settle(unfinished)
         _put_in_place(unfinished, folder)
         _to_disk(folder.parent)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise WriteFailed(f"{folder}: {error}. {_free(folder)}; make room there, then try again") from error
+
+
+def settle(folder: Path) -> None:
+    """Brings the files of a folder to the disk, for every user to read. Raises OSError."""
+    for path in folder.iterdir():
+        if path.is_file():
+            path.chmod(0o644)  # safetensors makes files that its own user alone reads; the engine is another
+            _to_disk(path)
+    _to_disk(folder)
 
 
 def write_file(path: Path, text: str) -> None:

@@ -7,7 +7,6 @@ HF_TOKEN, HF_TOKEN_PATH, HF_ENDPOINT and HF_HOME mean what huggingface_hub says 
 """
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,7 @@ from typing import Annotated
 import typer
 from huggingface_hub import snapshot_download
 
-from services.learner.folders import write_file
+from services.learner.folders import settle, write_file
 from services.learner.model import read_config
 from services.learner.weights import COPIED, read_manifest
 
@@ -47,10 +46,7 @@ def prepare_weights(model: str, folder: Path, *, revision: str = "main") -> bool
         patterns = [f"*{ending}" for ending in _WANTED]
         snapshot_download(model, revision=revision, local_dir=folder, allow_patterns=patterns, ignore_patterns=["*/*"])
     _check(folder)
-    for path in folder.iterdir():
-        if path.is_file():
-            path.chmod(0o644)  # the engine is another user
-    os.sync()
+    settle(folder)
     write_file(folder / "prover.json", json.dumps(manifest))
     return True
 
