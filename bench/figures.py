@@ -1,7 +1,15 @@
-"""Figures that more than one benchmark reports."""
+"""Figures that more than one benchmark reads or reports."""
 
 import math
 from collections.abc import Mapping, Sequence
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+
+def samples_of(page: str) -> list[Sample]:
+    """Every sample of a page in Prometheus' text format."""
+    return [sample for family in text_string_to_metric_families(page) for sample in family.samples]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

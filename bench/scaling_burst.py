@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from bench.chain_groups import mixed_group
-from bench.figures import percentile
+from bench.figures import percentile, samples_of
 from bench.parts import Parts
 from bench.scaling_workers import Load, policy_urls, start_engine
 from prover.client import AsyncProverClient
@@ -136,8 +135,7 @@ async def _look_again(gateway: str, found: list[Mapping[str, float]]) -> None:
 async def _depths(gateway: str) -> dict[str, float]:
     async with httpx.AsyncClient(trust_env=False, timeout=30.0) as http:
         page = (await http.get(f"{gateway}/metrics")).text
-    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
-    keys = [((sample.name, sample.labels.get("queue", "")), sample.value) for sample in samples]
+    keys = [((sample.name, sample.labels.get("queue", "")), sample.value) for sample in samples_of(page)]
     return {_DEPTHS[key]: value for key, value in keys if key in _DEPTHS}
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from bench.chain_groups import mixed_group
+from bench.figures import samples_of
 from bench.parts import Parts, until_answers
 from prover.client import AsyncProverClient
 from prover.local.stack import free_port
@@ -128,8 +128,7 @@ def _continuations(metrics: str) -> float:
     """That count: those that were played twice do not."""
     return sum(
         sample.value
-        for family in text_string_to_metric_families(metrics)
-        for sample in family.samples
+        for sample in samples_of(metrics)
         if sample.name == "prover_verifier_continuations_total" and sample.labels["outcome"] in ("success", "failure")
     )
 

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import samples_of
 from bench.judge_groups import load
 from bench.load import Episode, recorded, replay
 from bench.parts import Parts, until_answers
@@ -225,8 +225,7 @@ async def _counted(target: Target) -> dict[str, float]:
         answer = await http.get("/metrics")
     if not answer.is_success:
         return {}
-    samples = [sample for family in text_string_to_metric_families(answer.text) for sample in family.samples]
-    return {_COUNTED[sample.name]: sample.value for sample in samples if sample.name in _COUNTED}
+    return {_COUNTED[sample.name]: sample.value for sample in samples_of(answer.text) if sample.name in _COUNTED}
 
 
 def headline_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

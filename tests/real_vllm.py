@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -46,6 +46,11 @@ needs_weights = pytest.mark.skipif(
 needs_command = pytest.mark.skipif(
     not (COMMAND and WEIGHTS), reason="PROVER_TEST_VLLM_COMMAND, _WEIGHTS: expected a `vllm` to start, and weights"
 )
+
+
+def asking(url: str = ADDRESS, *, model: str | None = None) -> aclosing[PolicyClient]:
+    """A client with the patience that a vLLM on the CPU needs."""
+    return aclosing(PolicyClient(url, model=model, timeout_s=300.0))
 
 
 async def greedy(client: PolicyClient, prompt: Sequence[int], *, max_tokens: int = 32) -> tuple[int, ...]:

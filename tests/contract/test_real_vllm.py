@@ -18,7 +18,7 @@ from services.judge.question import ProposeLimits
 from services.rollout.rollout import GroupOrder, Rollout
 from services.verifier.replay import NotRestorable
 from services.verifier.restore import restore
-from tests.real_vllm import ADDRESS, PROMPT, greedy, needs_server
+from tests.real_vllm import ADDRESS, PROMPT, asking, greedy, needs_server
 from tests.unit.judge.builders import bell
 
 pytestmark = needs_server
@@ -29,9 +29,8 @@ TASK = Task(environment="alfworld", task_id="generated/pick_and_place_simple/7",
 
 @pytest.fixture
 async def client() -> AsyncIterator[PolicyClient]:
-    client = PolicyClient(ADDRESS, timeout_s=300.0)
-    yield client
-    await client.aclose()
+    async with asking() as client:
+        yield client
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from prover.policies import PolicyClient
 from prover.policies.adapters import Adapters
 from prover.policies.publish import Probe, PublishFailed
 from services.learner.adapters import add_adapters, write_adapter
-from tests.real_vllm import ADDRESS, BF16_NATS, PROMPT, WEIGHTS, greedy, needs_server, needs_weights
+from tests.real_vllm import ADDRESS, BF16_NATS, PROMPT, WEIGHTS, asking, greedy, needs_server, needs_weights
 
 pytestmark = [*needs_server, needs_weights]
 
@@ -35,9 +35,8 @@ async def base() -> AsyncIterator[PolicyClient]:
     """Asks for the model itself, whatever is loaded. Adapters of a test are unloaded after it."""
     async with httpx.AsyncClient(base_url=ADDRESS) as http:
         cards = (await http.get("/v1/models")).json()["data"]
-        client = PolicyClient(ADDRESS, model=cards[0]["id"], timeout_s=300.0)
-        yield client
-        await client.aclose()
+        async with asking(model=cards[0]["id"]) as client:
+            yield client
         loaded = {card["id"] for card in (await http.get("/v1/models")).json()["data"]}
         for name in loaded - {card["id"] for card in cards}:
             await http.post("/v1/unload_lora_adapter", json={"lora_name": name})
@@ -78,12 +77,9 @@ def write(adapted: Any, prompt: tuple[int, ...], tmp_path: Path) -> Writer:
 
 async def ask(name: str, prompt: tuple[int, ...]) -> tuple[int, ...]:
     """What the policy of that name writes; it has to answer in that name."""
-    client = PolicyClient(ADDRESS, model=name, timeout_s=300.0)
-    try:
+    async with asking(model=name) as client:
         assert (await client.info()).version == name
         return await greedy(client, prompt)
-    finally:
-        await client.aclose()
 
 
 async def test_each_version_answers_under_its_name_and_the_model_goes_on_as_it_was(
@@ -97,9 +93,8 @@ async def test_each_version_answers_under_its_name_and_the_model_goes_on_as_it_w
         assert published.version == version and 0 < published.probe_difference <= BF16_NATS
         written[version] = await ask(version, prompt)
     assert len({before, *written.values()}) == 3
-    newest = PolicyClient(ADDRESS, timeout_s=300.0)
-    assert (await newest.info()).version == "adapter-v2", "who names no version is given the newest"
-    await newest.aclose()
+    async with asking() as newest:
+        assert (await newest.info()).version == "adapter-v2", "who names no version is given the newest"
     assert await ask("adapter-v1", prompt) == written["adapter-v1"], "the older version stays verifiable"
     assert await greedy(base, prompt) == before
 
@@ -112,9 +107,8 @@ async def test_an_adapter_that_is_not_the_trainers_is_unloaded(
     second, _ = write("adapter-v2", 2)
     with pytest.raises(PublishFailed, match=r"'adapter-v2'.*differ by .* nats.*The adapter 'adapter-v1' serves on"):
         await Adapters(ADDRESS).publish(second, probe=probe)
-    newest = PolicyClient(ADDRESS, timeout_s=300.0)
-    assert (await newest.info()).version == "adapter-v1"
-    await newest.aclose()
+    async with asking() as newest:
+        assert (await newest.info()).version == "adapter-v1"
 
 
 async def test_no_state_of_an_older_adapter_of_the_same_name_is_left(

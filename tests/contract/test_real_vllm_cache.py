@@ -10,8 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
+from bench.figures import samples_of
 from prover.policies import Completion, PolicyClient, Sampling
 from prover.policies.publish import SharedStorage
 from tests.real_vllm import (
@@ -19,6 +19,7 @@ from tests.real_vllm import (
     BF16_NATS,
     PROMPT,
     WEIGHTS,
+    asking,
     named,
     needs_command,
     needs_server,
@@ -36,9 +37,8 @@ SAME_NATS = 0.05
 
 @pytest.fixture
 async def client() -> AsyncIterator[PolicyClient]:
-    client = PolicyClient(ADDRESS, timeout_s=300.0)
-    yield client
-    await client.aclose()
+    async with asking() as client:
+        yield client
 
 
 @pytest.fixture
@@ -60,17 +60,13 @@ async def cached_tokens(url: str) -> float:
     """Prompt tokens that the engine has taken from its prefix cache so far."""
     async with httpx.AsyncClient(trust_env=False) as http:
         metrics = (await http.get(f"{url}/metrics")).text
-    families = text_string_to_metric_families(metrics)
-    samples = [sample for family in families for sample in family.samples]
-    return sum(sample.value for sample in samples if sample.name == "vllm:prefix_cache_hits_total")
+    return sum(sample.value for sample in samples_of(metrics) if sample.name == "vllm:prefix_cache_hits_total")
 
 
 async def of_a_fresh_engine(weights: Path, prompt: tuple[int, ...], log: Path) -> Completion:
     with vllm_serving(weights, log) as url:
-        client = PolicyClient(url, timeout_s=300.0)
-        completion = await client.complete(prompt, GREEDY)
-        await client.aclose()
-    return completion
+        async with asking(url) as client:
+            return await client.complete(prompt, GREEDY)
 
 
 def furthest(one: Completion, other: Completion) -> float:

@@ -14,6 +14,7 @@ from tests.real_vllm import (
     BF16_NATS,
     PROMPT,
     WEIGHTS,
+    asking,
     greedy,
     named,
     needs_server,
@@ -27,9 +28,8 @@ pytestmark = needs_server
 
 @pytest.fixture
 async def client() -> AsyncIterator[PolicyClient]:
-    client = PolicyClient(ADDRESS, timeout_s=300.0)
-    yield client
-    await client.aclose()
+    async with asking() as client:
+        yield client
 
 
 @pytest.fixture
