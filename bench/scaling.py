@@ -36,7 +36,7 @@ _QUICK = {"workers": "1,8", "window_s": 20.0, "warm_up_s": 12.0, "burst": 100, "
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the record; prints a table for each part, the headline last."""
     options = _options(argv)
-    rows = asyncio.run(_measure(options))
+    rows = asyncio.run(_measure(options, Console(stderr=True)))
     headline = headline_of(rows)
     write_record(options.record, settings=vars(options), headline=headline, rows=rows)
     console = Console()
@@ -68,7 +68,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-async def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
+async def _measure(options: argparse.Namespace, console: Console) -> list[dict[str, float]]:
     load = Load(
         median_s=options.median_s,
         places=options.places,
@@ -78,9 +78,16 @@ async def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
     )
     rows: list[dict[str, float]] = []
     for workers in _numbers(options.workers):
-        rows.append(await with_workers(workers, load, warm_up_s=options.warm_up_s, window_s=options.window_s))
+        seconds = options.warm_up_s + options.window_s
+        with console.status(f"{workers} workers, for {seconds:g} s after their start"):
+            rows.append(await with_workers(workers, load, warm_up_s=options.warm_up_s, window_s=options.window_s))
+        console.print(f"{workers} workers: {rows[-1]['continuations_per_s']:g} continuations/s")
     for coordinators in _numbers(options.coordinators) if options.burst else ():
-        rows.append(await with_coordinators(coordinators, load, workers=options.burst_workers, analyses=options.burst))
+        with console.status(f"{options.burst} analyses at once, {coordinators} coordinators, some minutes"):
+            rows.append(
+                await with_coordinators(coordinators, load, workers=options.burst_workers, analyses=options.burst)
+            )
+        console.print(f"{coordinators} coordinators: {rows[-1]['ended_per_s']:g} analyses/s")
     return rows
 
 
