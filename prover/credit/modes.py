@@ -23,6 +23,11 @@ class Mode:
     keeps_record: bool = False
     divides_budget: bool = False
 
+    @property
+    def most_samples(self) -> int | None:
+        """Most continuations of a boundary that the rule plays, however many are asked for; None is no such limit."""
+        return self.rule.most if isinstance(self.rule, Fixed) else None
+
 
 MODES: Mapping[str, Mode] = {
     "fixed": Mode(rule=Fixed(), samples=8, weight=1.0),

@@ -163,6 +163,12 @@ class Credit(_Section):
                 f"credit.budget: was {self.budget} in mode {self.mode!r}; expected mode 'adaptive': the other modes "
                 "play the same number for every segment"
             )
+        most = None if known is None else known.most_samples
+        if most is not None and self.samples is not None and self.samples > most:
+            raise ValueError(
+                f"credit.samples: was {self.samples} in mode {self.mode!r}; expected {most} or left out; mode 'fixed' "
+                "plays as many as it is told"
+            )
         if self.audited_share is not None and known is not None and not known.keeps_record:
             raise ValueError(
                 f"credit.audited_share: was {self.audited_share} in mode {self.mode!r}; expected mode 'audited': the "

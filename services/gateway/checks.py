@@ -7,7 +7,6 @@ from pydantic import JsonValue
 
 from prover.analysis import Options
 from prover.credit.modes import MODES
-from prover.credit.rules import Fixed
 from services.gateway.models import GroupIn, Submission, TrajectoryIn
 from services.gateway.problems import Mistake, shown
 
@@ -79,7 +78,7 @@ def _segments(submission: Submission) -> Iterator[Mistake]:
     elif options.audited_share != _SHARE:
         expected = f"{_SHARE}, or mode 'audited': the other modes verify every proposal"
         yield Mistake(field="options.audited_share", was=shown(options.audited_share), expected=expected)
-    most = chosen.rule.most if chosen is not None and isinstance(chosen.rule, Fixed) else None
+    most = None if chosen is None else chosen.most_samples
     if most is not None and options.samples is not None and options.samples > most:
         expected = f"{most} or left out in mode {options.mode!r}; mode 'fixed' plays as many as it is told"
         yield Mistake(field="options.samples", was=shown(options.samples), expected=expected)

@@ -78,7 +78,7 @@ def test_a_remote_learner_has_knobs_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "credit", [{}, {"samples": 1, "mode": "adaptive"}, {"mode": "frugal", "samples": 8}, {"mode": "own", "samples": 1}]
+    "credit", [{}, {"samples": 1, "mode": "adaptive"}, {"mode": "frugal"}, {"mode": "own", "samples": 1}]
 )
 def test_continuations_without_siblings_are_not_trained_on_in_silence(credit: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"credit\.samples: was .*; expected samples of at least 2 and a mode that"):
@@ -113,6 +113,12 @@ def test_a_share_is_for_the_mode_that_audits_one() -> None:
         experiment(credit={"mode": "fixed", "audited_share": 0.5})
     with pytest.raises(ValueError, match="audited_share"):
         experiment(credit={"audited_share": 0})
+
+
+def test_the_frugal_mode_plays_one_pair() -> None:
+    with pytest.raises(ValueError, match=r"credit\.samples: was 8 in mode 'frugal'; expected 1 or left out"):
+        experiment(credit={"mode": "frugal", "samples": 8})
+    assert experiment(credit={"mode": "frugal", "samples": 1}).credit.samples == 1
 
 
 def test_an_experiment_has_at_most_forty_five_knobs() -> None:
