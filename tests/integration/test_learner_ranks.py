@@ -45,9 +45,11 @@ BATCHES: tuple[list[CreditedTrajectory], ...] = (
 
 
 class Job:
-    """`torchrun -m services.learner` with two processes."""
+    """`torchrun -m services.learner` with two processes, of one node or of two that meet over the network."""
 
-    def __init__(self, folder: Path, weights: Path, *, engine: str = "http://127.0.0.1:9", experiment: str) -> None:
+    def __init__(
+        self, folder: Path, weights: Path, *, engine: str = "http://127.0.0.1:9", experiment: str, nodes: int = 1
+    ) -> None:
         (folder / "experiment.toml").write_text(experiment)
         self.port = free_port()
         self._log = folder / "log"
@@ -59,11 +61,15 @@ class Job:
             "PROVER_POLICY_URLS": f"tiny={engine}",
             "OMP_NUM_THREADS": "1",
         }
-        torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node=2"]
+        torchrun = [str(Path(sys.executable).with_name("torchrun")), f"--nproc-per-node={2 // nodes}"]
+        meet = ["--standalone"] if nodes == 1 else [f"--nnodes={nodes}", *_rendezvous(), "--max-restarts=0"]
+        command = [*torchrun, *meet, "-m", "services.learner"]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*torchrun, "-m", "services.learner"], cwd=ROOT, env={**os.environ, **settings}, stdout=log, stderr=log
-            )
+            self._agents = [
+                subprocess.Popen(command, cwd=ROOT, env={**os.environ, **settings}, stdout=log, stderr=log)
+                for _ in range(nodes)
+            ]
+        self._process = self._agents[0]
 
     @property
     def said(self) -> str:
@@ -82,8 +88,10 @@ class Job:
 
     def stop(self) -> None:
         """In order. torchrun itself always ends with 1 when it is told to."""
-        self._process.terminate()
-        self.wait()
+        for agent in self._agents:
+            agent.terminate()
+        for agent in self._agents:
+            agent.wait(LIMIT_S)
         assert "forcefully exiting" not in self.said
 
     @asynccontextmanager
@@ -102,6 +110,10 @@ class Job:
             yield client
 
 
+def _rendezvous() -> list[str]:
+    return ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=learner"]
+
+
 def assert_close(folder: Path, other: Path) -> None:
     """Two versions' weights, to what the order of float32 sums leaves open."""
     one, two = load_file(folder / "model.safetensors"), load_file(other / "model.safetensors")
@@ -112,11 +124,11 @@ def assert_close(folder: Path, other: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("experiment", [WHOLE, ADAPTERS], ids=["whole", "adapters"])
-async def test_two_processes_take_the_steps_of_one(tmp_path: Path, experiment: str) -> None:
+@pytest.mark.parametrize(("experiment", "nodes"), [(WHOLE, 2), (ADAPTERS, 1)], ids=["whole, two nodes", "adapters"])
+async def test_two_processes_take_the_steps_of_one(tmp_path: Path, experiment: str, nodes: int) -> None:
     weights = write_tiny_weights(tmp_path / "weights")
     with serve(tiny_engine_app(weights)) as engine:
-        job = Job(tmp_path, weights, engine=engine, experiment=experiment)
+        job = Job(tmp_path, weights, engine=engine, experiment=experiment, nodes=nodes)
         alone = Learner(weights, tmp_path / "alone", read_learner_experiment(tmp_path / "experiment.toml"))
         try:
             async with job.client() as client:
