@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -42,3 +43,19 @@ def pods(overlay: str) -> Iterator[tuple[str, dict[str, Any]]]:
         template = document.get("spec", {}).get("template")
         if template is not None:
             yield f"{document['kind']} {document['metadata']['name']}", template
+
+
+def compose_services(*, gpu: bool) -> dict[str, Any]:
+    """The compose file's services with the settings of .env.example put in."""
+    settings: dict[str, str] = {}
+    for line in (ROOT / ".env.example").read_text().splitlines():
+        name, is_setting, value = line.removeprefix("#gpu " if gpu else "").partition("=")
+        if is_setting and re.fullmatch(r"\w+", name):
+            settings[name] = value
+    text = re.sub(
+        r"\$\{(\w+):?-([^}]*)\}",
+        lambda match: settings.get(match[1]) or match[2],
+        (ROOT / "docker-compose.yml").read_text(),
+    )
+    services: dict[str, Any] = yaml.safe_load(text)["services"]
+    return services

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manifests import EVERYTHING, KUBERNETES, OVERLAYS, ROOT, documents, needs_kubectl, pods, yaml
+from manifests import EVERYTHING, KUBERNETES, OVERLAYS, ROOT, compose_services, documents, needs_kubectl, pods
 
 from prover.training.experiment import read_experiment
 from prover.training.learner_experiment import LearnerExperiment, check_knobs, read_learner_experiment
@@ -119,23 +119,8 @@ def test_the_experiments_that_are_deployed_can_be_read() -> None:
     assert read_experiment(KUBERNETES / "trainer" / "experiment.toml") == shipped
 
 
-def _compose(*, gpu: bool) -> dict[str, Any]:
-    """The compose file's services with the settings of .env.example put in."""
-    settings: dict[str, str] = {}
-    for line in (ROOT / ".env.example").read_text().splitlines():
-        name, is_setting, value = line.removeprefix("#gpu " if gpu else "").partition("=")
-        if is_setting and re.fullmatch(r"\w+", name):
-            settings[name] = value
-    text = re.sub(
-        r"\$\{(\w+):?-([^}]*)\}",
-        lambda match: settings.get(match[1]) or match[2],
-        (ROOT / "docker-compose.yml").read_text(),
-    )
-    return yaml.safe_load(text)["services"]
-
-
 def test_the_learner_of_the_compose_file_starts_from_what_its_engine_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    embedded, gpu = _compose(gpu=False), _compose(gpu=True)
+    embedded, gpu = compose_services(gpu=False), compose_services(gpu=True)
     assert not embedded["learner"]["environment"]["PROVER_LEARNER_WEIGHTS"]
     assert embedded["learner"]["environment"]["PROVER_POLICY_URLS"].startswith("embedded=http://engine:8100")
 
@@ -153,7 +138,7 @@ def test_the_learner_of_the_compose_file_starts_from_what_its_engine_serves(monk
 
 
 def test_who_needs_an_engine_waits_for_the_one_that_is_started() -> None:
-    services = _compose(gpu=True)
+    services = compose_services(gpu=True)
     for name in ("rollout", "learner", "coordinator", "verifier", "gateway"):
         needs = services[name]["depends_on"]
         assert needs["engine"]["condition"] == "service_healthy", name
@@ -162,7 +147,7 @@ def test_who_needs_an_engine_waits_for_the_one_that_is_started() -> None:
 
 
 def test_the_trainer_of_the_compose_file_finds_the_services() -> None:
-    services = _compose(gpu=False)
+    services = compose_services(gpu=False)
     trainer = services["trainer"]
     told = dict(re.findall(r"//(\w+):(\d+)", " ".join(str(value) for value in trainer["environment"].values())))
     assert told == {"gateway": "8000", "rollout": "8201", "learner": "8202"} and told.keys() <= services.keys()
