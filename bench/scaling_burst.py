@@ -25,6 +25,9 @@ TASK = "4/1,2"
 
 _AT_ONCE = 32
 _LOOK_EVERY_S = 1.0
+_LIMIT_S = 1800.0
+"""A burst that has not ended by then has lost an analysis."""
+
 _DEPTHS = {("prover_gateway_active_analyses", ""): "under_way"} | {
     ("prover_gateway_waiting_messages", queue): f"waiting_{queue}" for queue in ("analyze", "continue")
 }
@@ -42,7 +45,8 @@ class Course:
 
 
 async def with_coordinators(coordinators: int, load: Load, *, workers: int, analyses: int) -> dict[str, float]:
-    """Starts a system, gives it the burst, and answers how it went. RuntimeError where one does not end as done."""
+    """Starts a system, gives it the burst, and answers how it went. RuntimeError where one does not end as done,
+    TimeoutError where one does not end."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="prover-bench-") as folder:
         async with Parts(Path(folder), policy_urls=policy_urls(port)) as parts:
@@ -62,7 +66,7 @@ async def with_coordinators(coordinators: int, load: Load, *, workers: int, anal
                 started = parts.processor_s()
                 drain_began = clock()
                 for analysis_id in ids:
-                    await client.wait(analysis_id)
+                    await client.wait(analysis_id, timeout_s=_LIMIT_S)
                 drained_s = clock() - drain_began
                 used = parts.processor_s()
                 looking.cancel()
