@@ -103,8 +103,8 @@ async def test_a_context_that_has_outgrown_the_engine_is_told_apart(client: Poli
 class MisledAboutTheContext(PolicyClient):
     """Believes that the engine reads more than it does, so that the engine itself has to refuse."""
 
-    async def _served(self) -> tuple[str, int]:
-        model, room = await super()._served()
+    async def _served(self, version: str | None = None) -> tuple[str, int]:
+        model, room = await super()._served(version)
         return model, 2 * room
 
 
