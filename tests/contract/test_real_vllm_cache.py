@@ -1,6 +1,7 @@
 """What a real vLLM remembers of weights that it no longer serves: nothing. docs/vllm.md says how to serve one.
 
-The yardstick is a second vLLM that is started here on the new weights and never had others.
+The yardstick is a second vLLM that is started here on the new weights and never had others. The control is the same
+prompt after a reload that leaves the cache as it is: a leak changes what is written, so the test would see one.
 """
 
 import asyncio
@@ -31,8 +32,9 @@ from tests.real_vllm import (
 pytestmark = [pytest.mark.timeout(1200), *needs_server, needs_command]
 
 GREEDY = Sampling(temperature=0.0, max_tokens=32)
-SAME_NATS = 0.05
-"""How far two vLLMs on the same weights may be apart: the order of sums in bfloat16 depends on what was cached."""
+SAME_NATS = 0.25
+"""How far two vLLMs on the same weights may be apart. In bfloat16 one engine was 0.21 nats from itself, with and
+without the prompt in its cache, and 0.13 from one with other options; with a cache of older weights it was 1.9 away."""
 
 
 @pytest.fixture
@@ -63,6 +65,13 @@ async def cached_tokens(url: str) -> float:
     return sum(sample.value for sample in samples_of(metrics) if sample.name == "vllm:prefix_cache_hits_total")
 
 
+async def reload_and_keep_the_cache(weights: Path) -> None:
+    """What publishing must not do."""
+    call = {"method": "reload_weights", "kwargs": {"weights_path": str(weights)}}
+    async with httpx.AsyncClient(trust_env=False, timeout=300.0) as http:
+        (await http.post(f"{ADDRESS}/collective_rpc", json=call)).raise_for_status()
+
+
 async def of_a_fresh_engine(weights: Path, prompt: tuple[int, ...], log: Path) -> Completion:
     with vllm_serving(weights, log) as url:
         async with asking(url) as client:
@@ -82,14 +91,16 @@ async def test_no_state_of_older_weights_is_left_in_the_prefix_cache(
     storage = SharedStorage(ADDRESS)
     await storage.publish(str(old))
     before = await client.complete(prompt, GREEDY)
-    counted = await cached_tokens(ADDRESS)
-    again = await client.complete(prompt, GREEDY)
-    assert await cached_tokens(ADDRESS) - counted >= 128
-    assert again.token_ids == before.token_ids
 
     new = perturbed(tmp_path / "new", version="v1")
+    counted = await cached_tokens(ADDRESS)
+    await reload_and_keep_the_cache(new)
+    stale = await client.complete(prompt, GREEDY)
+    assert await cached_tokens(ADDRESS) - counted >= 128
+
     await storage.publish(str(new), probe=probe_of(new, prompt, tolerance=BF16_NATS), previous_path=str(old))
     after = await client.complete(prompt, GREEDY)
     fresh = await of_a_fresh_engine(new, prompt, tmp_path / "log")
     assert after.token_ids == fresh.token_ids != before.token_ids
     assert furthest(after, fresh) <= SAME_NATS
+    assert stale.token_ids != fresh.token_ids
