@@ -2,11 +2,12 @@
 
 Two studies in a household of eight places (bench/household/): one kind of task, and five kinds of unequal difficulty.
 Every generated token is counted, rollouts and continuations alike; each method is shown at its best learning rate; the
-score is the mean success over training. The controls stand beside: bonuses that nobody verified, random judges, judges
-that are wrong on purpose.
+score is the mean success over training. The controls stand beside: bonuses that nobody verified, the same mass over the
+whole trajectory, judges that are right 60 or 30% of the time, random, or wrong on purpose; and so do the figures of our
+first studies (bench/household/studies.py), and whether this run says the same.
 
-    prover bench frugal                    # quick: the main methods at one rate, a few minutes on 2 cores
-    prover bench frugal --full             # everything, about an hour and a half; goes on where it was stopped
+    prover bench frugal                    # quick: the main methods and controls at one rate, some minutes on 2 cores
+    prover bench frugal --full             # everything, about half an hour; goes on where it was stopped
     prover bench frugal --full --report    # writes the record of what has finished, and runs nothing
     prover bench frugal --first-seed 100 --record frugal_other_seeds --kept out/other.jsonl   # other seeds, beside it
 """
@@ -18,13 +19,15 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
+from bench.frugal_report import headline_of, plot, table_of
 from bench.household.methods import EQUAL_STEPS, FULL, QUICK, Method
+from bench.household.studies import is_reproduced, studied_difference
 from bench.household.training import Budget, Run
 from bench.household.world import HOUSEHOLD, UNEQUAL, Study
 from bench.record import write_record
@@ -67,7 +70,7 @@ def setups(*, full: bool) -> Mapping[str, Setup]:
     }
     if full:
         steps = Setup(study=UNEQUAL, budget=Budget(steps=120), start=0.17, methods=EQUAL_STEPS, rates=(0.01,))
-        household = Setup(study=HOUSEHOLD, budget=Budget(tokens=300_000), start=0.2, methods=methods, rates=rates)
+        household = Setup(study=HOUSEHOLD, budget=Budget(tokens=150_000), start=0.2, methods=methods, rates=rates)
         chosen |= {"unequal, equal steps": steps, "household": household}
     return chosen
 
@@ -75,7 +78,8 @@ def setups(*, full: bool) -> Mapping[str, Setup]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is missing, then reports on everything."""
     options = _options(argv)
-    # One thread a process: two runs at once are faster than one run on two threads at this size.
+    # One thread a process: at this size runs at once are several times faster so. numpy reads it when it is loaded, so
+    # the processes are spawned: a fork would have the threads of this one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     chosen = setups(full=options.full)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
@@ -88,10 +92,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     lacking = set(QUICK) - {row["method"] for row in rows if row["study"] == "unequal"}
     if lacking:
         raise SystemExit(f"frugal: no seed of {', '.join(sorted(lacking))} has finished yet; run it without --report")
-    headline = _headline(rows)
+    headline = headline_of(rows)
     console = Console()
     for name in dict.fromkeys(str(row["study"]) for row in rows):
-        console.print(_table(name, rows))
+        console.print(table_of(name, rows))
     settings = {
         "full": options.full,
         "seeds": list(seeds),
@@ -100,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "runs": f"{sum(job.key in done for job in jobs)} of {len(jobs)}",
     }
     path = write_record(options.record, settings=settings, headline=headline, rows=rows)
-    _plot(rows, path.with_suffix(".png"))
+    plot(rows, path.with_suffix(".png"))
     console.print(json.dumps(headline, indent=1))
     return 0
 
@@ -147,7 +151,7 @@ def _run_all(jobs: Sequence[Job], *, full: bool, processes: int, kept: Path) -> 
     missing = [job for job in jobs if job.key not in done]
     with (
         Progress(console=Console(stderr=True)) as progress,
-        ProcessPoolExecutor(processes) as pool,
+        ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool,
         kept.open("a") as file,
     ):
         bar = progress.add_task("training runs", total=len(jobs), completed=len(jobs) - len(missing))
@@ -176,7 +180,7 @@ def _train(job: Job, full: bool) -> dict[str, float]:
 def rows_of(
     name: str, setup: Setup, seeds: Sequence[int], done: Mapping[str, Mapping[str, float]]
 ) -> Iterator[dict[str, object]]:
-    """One row a method, at its best rate, with the difference to GRPO paired by seed.
+    """One row a method, at its best rate, with the difference to GRPO paired by seed, and what our studies had there.
 
     A method counts with the seeds that have finished at every rate, so that no rate is chosen on fewer.
     """
@@ -187,6 +191,9 @@ def rows_of(
             continue
         scores = [run["score"] for run in runs.values()]
         paired = [run["score"] - base[1][seed]["score"] for seed, run in runs.items() if seed in base[1]]
+        above = interval(paired) if len(paired) > 1 else None
+        studied = studied_difference(name, method)
+        ours = interval(scores) if method == "grpo" else above
         yield {
             "study": name,
             "method": method,
@@ -194,7 +201,9 @@ def rows_of(
             "seeds": list(runs),
             "score": round(statistics.fmean(scores), 4),
             "standard_error": round(statistics.stdev(scores) / len(scores) ** 0.5, 4) if len(scores) > 1 else None,
-            "above_grpo": [round(value, 4) for value in interval(paired)] if len(paired) > 1 else None,
+            "above_grpo": [round(value, 4) for value in above] if above else None,
+            "studied": list(studied) if studied else None,
+            "reproduced": is_reproduced(ours, studied) if ours and studied else None,
             "final": round(statistics.fmean(run["final"] for run in runs.values()), 4),
             "continuation_share": round(statistics.fmean(run["continuation_share"] for run in runs.values()), 4),
             "eligible_share": round(statistics.fmean(run["eligible_share"] for run in runs.values()), 4),
@@ -223,62 +232,6 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
         return mean, float("-inf"), float("inf")
     half = _T_95.get(len(values) - 1, 1.96) * statistics.stdev(values) / len(values) ** 0.5
     return mean, mean - half, mean + half
-
-
-def _headline(rows: Sequence[Mapping[str, object]]) -> dict[str, float]:
-    by_method = {row["method"]: row for row in rows if row["study"] == "unequal"}
-
-    def score(method: str) -> float:
-        return float(str(by_method[method]["score"]))
-
-    difference, low, high = json.loads(json.dumps(by_method["audited"]["above_grpo"]))
-    return {
-        "grpo": score("grpo"),
-        "fixed8": score("fixed8"),
-        "frugal": score("frugal"),
-        "audited": score("audited"),
-        "unverified": score("unverified 5"),
-        "difference": difference,
-        "difference_low": low,
-        "difference_high": high,
-        "audited_wrong": score("audited wrong"),
-        "unverified_wrong": score("unverified 5 wrong"),
-    }
-
-
-def _table(name: str, rows: Sequence[Mapping[str, object]]) -> Table:
-    table = Table(title=f"{name}: mean success over training, by method")
-    for column in ("method", "score", "standard error", "above GRPO (95% interval)", "continuations", "eligible"):
-        table.add_column(column, justify="left" if column == "method" else "right")
-    for row in rows:
-        if row["study"] != name:
-            continue
-        difference = json.loads(json.dumps(row["above_grpo"]))
-        table.add_row(
-            str(row["method"]),
-            f"{row['score']:.3f}",
-            f"{row['standard_error']}",
-            "{:+.3f} ({:+.3f} to {:+.3f})".format(*difference) if difference else "",
-            f"{row['continuation_share']:.1%} of tokens",
-            f"{row['eligible_share']:.1%} of groups",
-        )
-    return table
-
-
-def _plot(rows: Sequence[Mapping[str, object]], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    studies = list(dict.fromkeys(str(row["study"]) for row in rows))
-    figure = Figure(figsize=(8, 0.3 * len(rows) + 1.5 * len(studies)), layout="constrained")
-    for axes, study in zip(figure.subplots(len(studies), squeeze=False)[:, 0], studies, strict=True):
-        shown = [row for row in rows if row["study"] == study][::-1]
-        scores = [float(str(row["score"])) for row in shown]
-        errors = [float(str(row["standard_error"] or 0.0)) for row in shown]
-        axes.errorbar(scores, range(len(shown)), xerr=errors, fmt="o")
-        axes.axvline(next(float(str(row["score"])) for row in shown if row["method"] == "grpo"), linestyle=":")
-        axes.set_yticks(range(len(shown)), [str(row["method"]) for row in shown])
-        axes.set_xlabel(f"{study}: mean success over training (bars: standard error over seeds; dotted: GRPO)")
-    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

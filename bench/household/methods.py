@@ -1,7 +1,7 @@
 """The credit rules and the judges that the studies compare. A table; every row is one line of the results."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class Method:
         weight: the paper's lambda; the constant itself where pay is "constant" or "spread".
         audited_share: chance that a proposal is verified at all.
         train_continuations: continuations are trained on too, as groups of their own boundary.
+        apart: the record is kept apart by features of the proposals, as the service does.
         judge: None where nobody is asked.
         groups: rollout groups a step.
         normalise: std-normalised group advantages.
@@ -36,6 +37,7 @@ class Method:
     weight: float = 0.0
     audited_share: float = 1.0
     train_continuations: bool = False
+    apart: bool = False
     judge: Judge | None = None
     groups: int = 16
     normalise: bool = False
@@ -43,6 +45,7 @@ class Method:
 
 GOOD = Judge()
 SIXTY = Judge(right=0.6)
+FIFTY = Judge(right=0.5)
 THIRTY = Judge(right=0.3)
 RANDOM = Judge(right=0.0)
 WRONG = Judge(right=0.0, otherwise="worst")
@@ -90,23 +93,23 @@ QUICK: Mapping[str, Method] = {
     **CLAIMS,
     "audited K = 4 + train": audited(GOOD, samples=4, train=True),
     "fixed8 weight 3 + train": verified(GOOD, 8, 3.0, train=True),
+    "audited 60%": audited(SIXTY),
+    "audited 30%": audited(THIRTY),
+    "spread 5": spread(GOOD, 5.0),
+    "frugal random": verified(RANDOM, 1, 3.0),
+    "frugal wrong": verified(WRONG, 1, 3.0),
+    "unverified 5 60%": constant(SIXTY, 5.0),
+    "unverified 5 30%": constant(THIRTY, 5.0),
 }
 
 FULL: Mapping[str, Method] = {
     **QUICK,
-    "audited 60%": audited(SIXTY),
-    "audited 30%": audited(THIRTY),
     "audited first": audited(FIRST),
-    "spread 5": spread(GOOD, 5.0),
-    "frugal random": verified(RANDOM, 1, 3.0),
-    "frugal wrong": verified(WRONG, 1, 3.0),
     "exact weight 3": Method(pay="exact", weight=3.0, judge=GOOD),
     "audited wrong K = 4 + train": audited(WRONG, samples=4, train=True),
     "fixed8 weight 3": verified(GOOD, 8, 3.0),
     "fixed8 weight 3 wrong + train": verified(WRONG, 8, 3.0, train=True),
     "fixed8 weight 3 random + train": verified(RANDOM, 8, 3.0, train=True),
-    "unverified 5 60%": constant(SIXTY, 5.0),
-    "unverified 5 30%": constant(THIRTY, 5.0),
     "unverified 5 first": constant(FIRST, 5.0),
     "unverified 2": constant(GOOD, 2.0),
     "unverified 2 wrong": constant(WRONG, 2.0),
@@ -129,6 +132,14 @@ FULL: Mapping[str, Method] = {
     "frugal signed": Method(pay="signed", samples=1, weight=3.0, judge=GOOD),
     "K = 2 weight 3": verified(GOOD, 2, 3.0),
     "grpo normalised": Method(normalise=True),
+    "audited apart": replace(audited(GOOD), apart=True),
+    "audited apart 30%": replace(audited(THIRTY), apart=True),
+    "audited apart random": replace(audited(RANDOM), apart=True),
+    "audited apart wrong": replace(audited(WRONG), apart=True),
+    "audited 50%": audited(FIFTY),
+    "frugal 50%": verified(FIFTY, 1, 3.0),
+    "unverified 5 50%": constant(FIFTY, 5.0),
+    "unverified 2 random": constant(RANDOM, 2.0),
 }
 """Ordered: a run that is stopped has done the rows above for more seeds than those below."""
 

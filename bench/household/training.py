@@ -10,6 +10,7 @@ from bench.household.episodes import Played, finish, play
 from bench.household.methods import Judge, Method
 from bench.household.policy import Network
 from bench.household.world import Floats, Ints, Study, Worlds, draw
+from prover.credit.features import FEATURES_WINDOW, Features, shift_of, told_apart
 from prover.credit.record import audited_bonus
 
 GROUP_SIZE = 8
@@ -70,7 +71,7 @@ class Run:
         self._study, self._method, self._rate = study, method, rate
         self._rng = np.random.default_rng([seed, 1])
         self._judge_rng = np.random.default_rng([seed, 2])
-        self._record: list[float] = []
+        self._record: list[tuple[Features, float]] = []
         self.network = Network(np.random.default_rng(0), weights=_warm_weights(study, seed, start))
         self.tally = Tally()
 
@@ -107,7 +108,7 @@ class Run:
         deltas, batches = self._verify(rollouts, [proposals[index][:2] for index in audits])
         verified = dict(zip(audits, deltas, strict=True))
         for index, (anchor, turn, gain) in enumerate(proposals):
-            bonus = self._bonus(gain, verified.get(index))
+            bonus = self._bonus(gain, verified.get(index), _features(rollouts, anchor, turn))
             if self._method.pay == "spread":
                 length = int(rollouts.length[anchor])
                 advantages[anchor, :length] += bonus / length
@@ -150,7 +151,7 @@ class Run:
             for start, (anchor, found) in zip(starts, turns.items(), strict=False)
         }
 
-    def _bonus(self, gain: float, delta: float | None) -> float:
+    def _bonus(self, gain: float, delta: float | None, features: Features) -> float:
         """What a proposal earns: `gain` is true, `delta` what verification said of it (None: it was not verified)."""
         method = self._method
         if method.pay in ("constant", "spread"):
@@ -158,8 +159,10 @@ class Run:
         if method.pay == "exact":
             return method.weight * max(0.0, gain)
         if method.pay == "audited":
-            self._record += [] if delta is None else [delta]
-            return audited_bonus(self._record, weight=method.weight)
+            told = told_apart(self._record[-FEATURES_WINDOW:]) if method.apart else {}
+            self._record += [] if delta is None else [(features, delta)]
+            deltas = [audited for _, audited in self._record]
+            return audited_bonus(deltas, weight=method.weight, shift=shift_of(features, told))
         if delta is None:
             return 0.0
         return method.weight * (delta if method.pay == "signed" else max(0.0, delta))
@@ -218,6 +221,17 @@ def _anchors(rollouts: Played) -> list[int]:
         if 1 <= len(won) <= 3 * GROUP_SIZE // 8:
             found.append(min(won, key=lambda row: (rollouts.length[row], row)))
     return found
+
+
+def _features(rollouts: Played, anchor: int, turn: int) -> Features:
+    """What `prover.credit.features.features_of` would say of the proposal."""
+    first = anchor - anchor % GROUP_SIZE
+    successes = int(rollouts.success[first : first + GROUP_SIZE].sum())
+    return Features(
+        kind=str(rollouts.states[0].kind[anchor]),
+        rate=("up to 1/8", "up to 1/4", "above 1/4")[min(successes, 3) - 1],
+        position=("first", "middle", "last")[3 * turn // int(rollouts.length[anchor])],
+    )
 
 
 def _choose(gains: Floats, how: str, rng: np.random.Generator) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PLACES = 8
+SINK = 7
 TAKE, CLEAN, HEAT, PUT = 8, 9, 10, 11
 ACTIONS = 12
 KINDS = 5
@@ -26,8 +27,8 @@ Floats = NDArray[np.floating]
 class Study:
     """Which tasks a study draws, and how long an episode may be.
 
-    Kinds: 0 object in sight, put; 1 search, put; 2 search, clean, put; 3 search, heat, put; 4 search, clean at a place
-    that has to be found, heat, put.
+    Kinds: 0 object in sight, put; 1 search, put; 2 search, clean at the one sink, put; 3 search, heat, put; 4 search,
+    clean at a place that has to be found, heat, put.
     """
 
     kinds: tuple[int, ...]
@@ -67,6 +68,7 @@ def draw(study: Study, tasks: int, rng: np.random.Generator) -> Worlds:
     """`tasks` fresh episodes of tasks drawn at random."""
     kind = rng.choice(np.array(study.kinds), size=tasks)
     places = np.argsort(rng.random((tasks, PLACES)), axis=1)
+    places[kind == 2] = _with_third(places[kind == 2], SINK)
     start = rng.integers(0, PLACES, size=tasks)
     hidden = np.where(kind == 0, start, places[:, 0])
     target = np.where(kind == 0, (start + 1 + rng.integers(0, PLACES - 1, size=tasks)) % PLACES, places[:, 1])
@@ -87,6 +89,13 @@ def draw(study: Study, tasks: int, rng: np.random.Generator) -> Worlds:
         turn=np.zeros(tasks, dtype=np.int64),
         success=nothing,
     )
+
+
+def _with_third(places: Ints, third: int) -> Ints:
+    """Permutations (N, PLACES) in which `third` has changed places with what stood at index 2."""
+    changed = np.where(places == third, places[:, 2:3], places)
+    changed[:, 2] = third
+    return changed
 
 
 def step(worlds: Worlds, actions: Ints) -> tuple[Worlds, Bools]:
@@ -130,7 +139,10 @@ FEATURES = 6 * PLACES + KINDS + 7
 
 
 def features(worlds: Worlds) -> NDArray[np.float32]:
-    """What the policy may know, shape (N, FEATURES): nothing of a place that has not been searched."""
+    """What the policy may know, shape (N, FEATURES): nothing of a place that has not been searched.
+
+    Sink and stove are shown as long as they are wanted.
+    """
     rows = np.arange(len(worlds))
     seen_object = worlds.searched[rows, worlds.hidden] & ~worlds.holding
     sink_known = (worlds.kind != 4) | worlds.searched[rows, worlds.sink]
@@ -139,8 +151,8 @@ def features(worlds: Worlds) -> NDArray[np.float32]:
     x[rows, worlds.place] = 1.0
     x[rows, PLACES + worlds.target] = 1.0
     x[rows, 2 * PLACES + worlds.hidden] = seen_object
-    x[rows, 3 * PLACES + worlds.sink] = sink_known & needs_clean(worlds.kind)
-    x[rows, 4 * PLACES + worlds.stove] = hot_wanted
+    x[rows, 3 * PLACES + worlds.sink] = sink_known & needs_clean(worlds.kind) & ~worlds.clean
+    x[rows, 4 * PLACES + worlds.stove] = hot_wanted & ~worlds.hot
     x[:, 5 * PLACES : 6 * PLACES] = worlds.searched
     x[rows, 6 * PLACES + worlds.kind] = 1.0
     flags = x[:, 6 * PLACES + KINDS :]

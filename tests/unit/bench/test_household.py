@@ -9,8 +9,9 @@ from bench.frugal import Job, interval, rows_of, setups
 from bench.household.episodes import finish, play
 from bench.household.methods import GOOD, Judge, Method, audited, verified
 from bench.household.policy import Network
+from bench.household.studies import STUDIES
 from bench.household.training import Budget, Run
-from bench.household.world import HEAT, PUT, TAKE, UNEQUAL, Worlds, draw, features, step
+from bench.household.world import HEAT, PLACES, PUT, SINK, TAKE, UNEQUAL, Worlds, draw, features, step
 
 
 def act(worlds: Worlds, *actions: int) -> tuple[Worlds, list[bool]]:
@@ -34,6 +35,19 @@ def test_an_object_that_must_be_hot_cannot_be_put_down_cold() -> None:
     assert not accepted[-1] and not cold.success[0]
     hot, accepted = act(worlds, *start, TAKE, stove, HEAT, target, PUT)
     assert all(accepted) and hot.success[0]
+
+
+def test_the_sink_is_found_or_known_by_kind_and_shown_while_it_is_wanted() -> None:
+    worlds = draw(UNEQUAL, 500, np.random.default_rng(0))
+    known, to_be_found = (worlds.take(np.flatnonzero(worlds.kind == kind)) for kind in (2, 4))
+    assert set(known.sink) == {SINK} and len(set(to_be_found.sink)) == PLACES
+    for places in zip(known.hidden, known.target, known.sink, known.stove, strict=True):
+        assert len(set(places)) == 4
+    shown = slice(3 * PLACES, 4 * PLACES)
+    assert features(known)[:, shown].sum(axis=1).tolist() == [1.0] * len(known)
+    unsearched = to_be_found.place != to_be_found.sink
+    assert features(to_be_found)[unsearched, shown].sum() == 0.0
+    assert features(replace(known, clean=np.ones_like(known.clean)))[:, shown].sum() == 0.0
 
 
 def test_the_policy_sees_nothing_of_a_place_that_was_not_searched() -> None:
@@ -62,7 +76,10 @@ def test_the_gradient_step_raises_what_has_an_advantage() -> None:
     assert after[0] > before[0] and after[1] < before[1]
 
 
-@pytest.mark.parametrize("method", [Method(), audited(GOOD), verified(Judge(right=0.0), 2, 3.0, train=True)])
+@pytest.mark.parametrize(
+    "method",
+    [Method(), audited(GOOD), replace(audited(GOOD), apart=True), verified(Judge(right=0.0), 2, 3.0, train=True)],
+)
 def test_a_run_stops_at_its_tokens_and_counts_continuations(method: Method) -> None:
     run = Run(UNEQUAL, method, rate=0.01, seed=0, start=0.03)
     run.train(Budget(tokens=12_000))
@@ -104,3 +121,12 @@ def test_a_method_counts_with_the_seeds_that_have_finished_at_every_rate() -> No
     assert (grpo["method"], grpo["rate"], grpo["seeds"]) == ("grpo", 0.01, [0, 1])
     assert (better["method"], better["rate"], better["seeds"]) == ("audited", 0.02, [0, 1, 2])
     assert better["above_grpo"] == [pytest.approx(value, abs=1e-4) for value in interval([0.2, 0.4])]
+    assert grpo["studied"] == [0.653, 0.024] and better["studied"] == [0.042, 0.027]
+    assert grpo["reproduced"] is better["reproduced"] is True  # two seeds: their intervals hold nearly everything
+
+
+def test_every_figure_of_the_studies_is_of_a_method_that_is_run() -> None:
+    chosen = setups(full=True)
+    assert set(STUDIES) == set(chosen)
+    for name, scores in STUDIES.items():
+        assert set(scores) <= set(chosen[name].methods)
