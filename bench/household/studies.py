@@ -1,7 +1,7 @@
 """What the studies behind docs/verification.md found, and whether a run of ours says the same.
 
 Their program is not this one: what it does not tell of its household (where sink and stove stand, what the policy sees,
-its network) was set here so that GRPO alone comes out as it did there, and by nothing that a credit rule gave.
+its network, the tokens of one study) was set here by what GRPO does there: docs/verification.md says how.
 """
 
 from collections.abc import Mapping, Sequence
