@@ -10,7 +10,7 @@ from bench.household.episodes import Played, finish, play
 from bench.household.methods import Judge, Method
 from bench.household.policy import Network
 from bench.household.world import Floats, Ints, Study, Worlds, draw
-from prover.credit.features import FEATURES_WINDOW, Features, shift_of, told_apart
+from prover.credit.features import FEATURES_WINDOW, Features, shift_of, sorted_as, told_apart
 from prover.credit.record import audited_bonus
 
 GROUP_SIZE = 8
@@ -224,13 +224,12 @@ def _anchors(rollouts: Played) -> list[int]:
 
 
 def _features(rollouts: Played, anchor: int, turn: int) -> Features:
-    """What `prover.credit.features.features_of` would say of the proposal."""
     first = anchor - anchor % GROUP_SIZE
-    successes = int(rollouts.success[first : first + GROUP_SIZE].sum())
-    return Features(
-        kind=str(rollouts.states[0].kind[anchor]),
-        rate=("up to 1/8", "up to 1/4", "above 1/4")[min(successes, 3) - 1],
-        position=("first", "middle", "last")[3 * turn // int(rollouts.length[anchor])],
+    return sorted_as(
+        str(rollouts.states[0].kind[anchor]),
+        success_rate=float(rollouts.success[first : first + GROUP_SIZE].mean()),
+        first_turn=turn,
+        turns=int(rollouts.length[anchor]),
     )
 
 

@@ -51,12 +51,24 @@ class Told:
 
 def features_of(group: Group, segment: Segment) -> Features:
     """The features of a proposal; nothing of an outcome of its verification is in them."""
-    success_rate = sum(trajectory.success for trajectory in group.trajectories) / len(group.trajectories)
-    third = 3 * segment.first_turn // len(group.trajectory(segment.trajectory_id).turns)
+    return sorted_as(
+        task_kind(group.task.task_id),
+        success_rate=sum(trajectory.success for trajectory in group.trajectories) / len(group.trajectories),
+        first_turn=segment.first_turn,
+        turns=len(group.trajectory(segment.trajectory_id).turns),
+    )
+
+
+def sorted_as(kind: str, *, success_rate: float, first_turn: int, turns: int) -> Features:
+    """Features by the group's success rate, the turn in which the segment begins (from 0) and its trajectory's turns.
+
+    >>> sorted_as("heat", success_rate=0.25, first_turn=9, turns=10)
+    Features(kind='heat', rate='up to 1/4', position='last')
+    """
     return Features(
-        kind=task_kind(group.task.task_id),
+        kind=kind,
         rate="up to 1/8" if success_rate <= 1 / 8 else "up to 1/4" if success_rate <= 1 / 4 else "above 1/4",
-        position=("first", "middle", "last")[third],
+        position=("first", "middle", "last")[3 * first_turn // turns],
     )
 
 
