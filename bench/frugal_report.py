@@ -1,8 +1,8 @@
 """The record of `make bench-frugal` as a table for people, a headline and a plot."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from rich.table import Table
 
@@ -16,7 +16,7 @@ def headline_of(rows: Sequence[Row]) -> dict[str, float]:
     def score(method: str) -> float:
         return float(str(by_method[method]["score"]))
 
-    difference, low, high = json.loads(json.dumps(by_method["audited"]["above_grpo"]))
+    difference, low, high = _numbers(by_method["audited"], "above_grpo")
     return {
         "grpo": score("grpo"),
         "fixed8": score("fixed8"),
@@ -49,7 +49,7 @@ def table_of(name: str, rows: Sequence[Row]) -> Table:
     for row in rows:
         if row["study"] != name:
             continue
-        difference = json.loads(json.dumps(row["above_grpo"]))
+        difference = _numbers(row, "above_grpo")
         table.add_row(
             str(row["method"]),
             f"{row['score']:.3f}",
@@ -63,11 +63,17 @@ def table_of(name: str, rows: Sequence[Row]) -> Table:
 
 
 def _studied(row: Row) -> str:
-    if row["studied"] is None:
+    studied = _numbers(row, "studied")
+    if not studied:
         return ""
-    value, half = json.loads(json.dumps(row["studied"]))
+    value, half = studied
     shown = f"{value:.3f}" if row["method"] == "grpo" else f"{value:+.3f}"
     return f"{shown} ± {half:.3f}, {'the same' if row['reproduced'] else 'another'}"
+
+
+def _numbers(row: Row, column: str) -> list[float]:
+    """A column that holds several figures; empty where there are none."""
+    return cast("list[float]", row[column] or [])
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
