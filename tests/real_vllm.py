@@ -32,7 +32,7 @@ PROMPT = "<|im_start|>user\nName the capital of France.<|im_end|>\n<|im_start|>a
 OPTIONS = (
     "--dtype bfloat16 --max-model-len 4096 --enforce-eager --served-model-name policy --gpu-memory-utilization 0.3"
 )
-"""A share of the memory (the main one, on a CPU) that leaves room for the server beside it."""
+"""A share of the memory (the main one, on a CPU) that leaves room for others beside it."""
 BF16_NATS = 0.5
 """How far vLLM in bfloat16 may be from a trainer in float32: 0.34 was measured, and 3.4 to 4.2 with a stale head."""
 
@@ -102,7 +102,9 @@ def vllm_serving(folder: Path, log: Path, *options: str) -> Generator[str]:
     port = free_port()
     arguments = [COMMAND, "serve", str(folder), *OPTIONS.split(), "--host", "127.0.0.1", "--port", str(port), *options]
     with log.open("wb") as output:
-        process = subprocess.Popen(arguments, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            arguments, stdout=output, stderr=output, env={**os.environ, "VLLM_SERVER_DEV_MODE": "1"}
+        )
     try:
         _wait_up(process, f"http://127.0.0.1:{port}", log)
         yield f"http://127.0.0.1:{port}"
